@@ -22,7 +22,6 @@ import { commitWith } from "../core/workspace-files.ts";
 import type { WorkspaceSettings } from "../plan/plan.ts";
 import { failpoint } from "../util/failpoint.ts";
 import { sha256 } from "../util/json.ts";
-import { copyProject, makeDirectory } from "../workspace/copy.ts";
 import { findRepository, pathWithin, type Repository } from "../workspace/repository.ts";
 import { headWith } from "../workspace/snapshot/details.ts";
 import { differences, type FileDifference } from "../workspace/snapshot/difference.ts";
@@ -34,7 +33,9 @@ import { WorkspaceError } from "../workspace/workspace-error.ts";
 import { copyUncommitted } from "../workspace/worktree/commit.ts";
 import { moveHead } from "../workspace/worktree/own-worktree.ts";
 import {
+  copyProject,
   createWorktree,
+  makeDirectory,
   repairWorktree,
   stateOfWorktree,
   type WorktreeState,

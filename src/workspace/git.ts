@@ -1,7 +1,8 @@
 /**
  * Git, driven through its own program.
  *
- * Owns: the environment and the settings of git; its version; its failures.
+ * Owns: the environment and the settings of git; its version; its failures; the differences between
+ * two trees.
  * Does not: know what a snapshot or a worktree is.
  *
  * workspace/G1 "ours": git on the store of snapshots sees no setting of the user, the system or the
@@ -15,7 +16,7 @@ import { stat, writeFile } from "node:fs/promises";
 import { basename, resolve } from "node:path";
 import { Readable } from "node:stream";
 import { setTimeout } from "node:timers/promises";
-import { absent } from "./disk.ts";
+import { absent, type RawPath, splitNul } from "./disk.ts";
 import { WorkspaceError } from "./workspace-error.ts";
 
 /** The oldest supported version: git 2.30. */
@@ -76,7 +77,7 @@ export interface GitCall {
 }
 
 /** How git ended, and what it printed. */
-export interface GitResult {
+interface GitResult {
   readonly exit: number;
   /** The signal that ended git, when one did. */
   readonly signal: NodeJS.Signals | undefined;
@@ -134,7 +135,53 @@ async function repairCommonDir(file: string): Promise<void> {
   if (facts?.size === 0) await writeFile(file, COMMON_DIR, { flush: true });
 }
 
-/** Runs git and gives its output as one trimmed line of text. */
+/** The modes of files in a tree, by their kinds. */
+export const MODES = {
+  file: "100644",
+  executable: "100755",
+  link: "120000",
+  repository: "160000",
+} as const;
+
+/** A file in a tree: its kind, and the hash of its content. */
+interface TreeFile {
+  readonly kind: keyof typeof MODES;
+  readonly hash: string;
+}
+
+/** A path with its file in two trees; undefined where there is none. */
+export interface FileChange {
+  readonly path: RawPath;
+  readonly from: TreeFile | undefined;
+  readonly to: TreeFile | undefined;
+}
+
+/** The paths that differ between two trees, with both sides of each. */
+export async function changesBetween(
+  call: GitCall,
+  from: string,
+  to: string,
+): Promise<readonly FileChange[]> {
+  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
+  const items = splitNul((await git(call, "diff-tree", ...flags, from, to)).stdout);
+  const changes: FileChange[] = [];
+  for (let at = 0; at + 1 < items.length; at += 2) {
+    const [oldMode = "", newMode = "", oldHash = "", newHash = ""] = (items[at] ?? "")
+      .slice(1)
+      .split(" ");
+    const path = items[at + 1] as RawPath;
+    changes.push({ path, from: fileOf(oldMode, oldHash), to: fileOf(newMode, newHash) });
+  }
+  return changes;
+}
+
+function fileOf(mode: string, hash: string): TreeFile | undefined {
+  const kinds = Object.keys(MODES) as TreeFile["kind"][];
+  const kind = kinds.find((one) => MODES[one] === mode);
+  return kind && { kind, hash };
+}
+
+/** Runs git and returns its output as one trimmed line of text. */
 export async function gitLine(call: GitCall, ...args: readonly string[]): Promise<string> {
   return (await git(call, ...args)).stdout.toString("utf8").trimEnd();
 }

@@ -12,7 +12,7 @@ import { readdir, realpath } from "node:fs/promises";
 import { homedir } from "node:os";
 import { dirname, join, relative, resolve } from "node:path";
 import { absent, shownPath, splitNul } from "./disk.ts";
-import { type GitCall, type GitResult, git, gitFailure, gitVersion } from "./git.ts";
+import { type GitCall, git, gitFailure, gitVersion } from "./git.ts";
 
 export interface Repository {
   /** The git directory of this worktree. */
@@ -43,7 +43,7 @@ export function theirs(directory: string): GitCall {
 /** An answer of git that nobody has needed yet. */
 interface EarlyAnswer {
   readonly startedAt: number;
-  readonly result: Promise<GitResult>;
+  readonly result: ReturnType<typeof git>;
 }
 
 /** After this time, somebody may have changed what git said. */
@@ -68,7 +68,7 @@ export function askEarly(directory: string): void {
 function answerTo(
   ask: typeof askPlaces | typeof askSettings,
   directory: string,
-): Promise<GitResult> {
+): ReturnType<typeof git> {
   const key = `${ask.name} ${directory}`;
   const known = early.get(key);
   early.delete(key);
@@ -76,7 +76,7 @@ function answerTo(
   return isFresh ? known.result : ask(directory);
 }
 
-function askPlaces(directory: string): Promise<GitResult> {
+function askPlaces(directory: string): ReturnType<typeof git> {
   return git(placesCall(directory), "rev-parse", ...ASKED.flat());
 }
 
@@ -84,7 +84,7 @@ function placesCall(directory: string): GitCall {
   return { ...theirs(directory), answers: [NO_REPOSITORY] };
 }
 
-function askSettings(directory: string): Promise<GitResult> {
+function askSettings(directory: string): ReturnType<typeof git> {
   const call = { ...theirs(directory), answers: [1] };
   const names = "^core\\.(excludesfile|attributesfile|autocrlf|eol)$";
   return git(call, "config", "-z", "--type=path", "--get-regexp", names);

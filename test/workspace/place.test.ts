@@ -4,12 +4,12 @@
 import * as fs from "node:fs";
 import { join } from "node:path";
 import { describe, expect, it } from "vitest";
-import { copyProject, makeDirectory } from "../../src/workspace/copy.ts";
 import { askEarly, findRepository, settingsOf } from "../../src/workspace/repository.ts";
 import { restoreSnapshot } from "../../src/workspace/snapshot/restore.ts";
 import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import { checkStore, openStore } from "../../src/workspace/snapshot/store.ts";
 import { openWorkspace } from "../../src/workspace/snapshot/workspace.ts";
+import { copyProject, makeDirectory } from "../../src/workspace/worktree/worktree.ts";
 import {
   contentOf,
   fileAt,

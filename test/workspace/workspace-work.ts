@@ -9,6 +9,7 @@ import { takeSnapshot } from "../../src/workspace/snapshot/snapshot.ts";
 import { dropRefs, listRefs, openStore, packStore } from "../../src/workspace/snapshot/store.ts";
 import { openWorkspace, type Workspace } from "../../src/workspace/snapshot/workspace.ts";
 import { createWorktree, removeWorktree } from "../../src/workspace/worktree/worktree.ts";
+import { commitOf } from "../../src/workspace/worktree/worktree-list.ts";
 
 async function worktreePlace(project: string): Promise<Parameters<typeof removeWorktree>[0]> {
   const repository = await findRepository(project);
@@ -25,12 +26,9 @@ export async function workOn(...words: readonly string[]): Promise<string> {
   const [what = "", project = "", first = "", second = "", third = ""] = words;
   const stateDir = join(project, ".perdure");
   if (what === "worktree") {
-    const made = await createWorktree({
-      ...(await worktreePlace(project)),
-      base: first,
-      include: [".env"],
-    });
-    return made.base;
+    const place = await worktreePlace(project);
+    await createWorktree({ ...place, base: first, include: [".env"] });
+    return (await commitOf(place.repository, place.branch)) ?? "no branch";
   }
   if (what === "remove-worktree") {
     await removeWorktree(await worktreePlace(project));

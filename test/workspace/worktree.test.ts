@@ -40,8 +40,8 @@ class Rig {
     return { repository: this.repository, path: this.path, branch: BRANCH };
   }
 
-  async create(): ReturnType<typeof createWorktree> {
-    return createWorktree({ ...this.place, base: "HEAD", include: [".env"] });
+  async create(): Promise<void> {
+    await createWorktree({ ...this.place, base: "HEAD", include: [".env"] });
   }
 
   async workspace(): Promise<Workspace> {
@@ -75,8 +75,8 @@ describe("a worktree", () => {
     write(rig.project, { ".git/hooks/post-checkout": `#!/bin/sh\ntouch '${trace}'\n` });
     fs.chmodSync(join(rig.project, ".git/hooks/post-checkout"), 0o755);
     const { refs: _refs, ...state } = userState(rig.project);
-    const made = await rig.create();
-    expect(made).toEqual({ path: rig.path, branch: BRANCH, base: rig.base, copied: [".env"] });
+    await rig.create();
+    expect(userGit(rig.path, "rev-parse", "HEAD", BRANCH)).toBe(`${rig.base}\n${rig.base}\n`);
     expect(contentOf(rig.path)).toEqual({
       ".env": "file secret",
       ".gitignore": "file .env\nnode_modules/\n",

@@ -27,12 +27,15 @@ export function keepsFiles({ plan }: LoadedRun): boolean {
 /** Repairs the links of a run's worktrees, its own and those of single steps, after a move. */
 export async function relinkWorktrees(project: Project, { run, dir }: LoadedRun): Promise<void> {
   if (run.workspace?.kind !== "worktree") return;
-  const { relinkWorktree } = await import("../../workspace/worktree/worktree.ts");
+  const { connectWorktree } = await import("../../workspace/worktree/worktree.ts");
+  const { findRepository } = await import("../../workspace/repository.ts");
+  const repository = await findRepository(dirname(project.dir.root));
+  if (repository === undefined) return;
   const { workspacePathOf } = await import("../../engine/run-workspace.ts");
   const own = join(dir.root, "own");
   const names = existsSync(own) ? readdirSync(own) : [];
   for (const path of [workspacePathOf(dir), ...names.map((name) => join(own, name))]) {
-    await relinkWorktree(dirname(project.dir.root), path);
+    await connectWorktree(repository, path);
   }
 }
 

@@ -21,7 +21,7 @@ import type { PartSource } from "../../workspace/archive.ts";
 import { git } from "../../workspace/git.ts";
 import { findRepository, type Repository, theirs } from "../../workspace/repository.ts";
 import { openStore, type SnapshotStore } from "../../workspace/snapshot/store.ts";
-import { bringWork, type StoredWork } from "../../workspace/worktree/stored-work.ts";
+import { bringWork } from "../../workspace/worktree/take.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import type { FleetWorkers, Project } from "../project/project.ts";
 import { advice, Refusal } from "../refusal.ts";
@@ -72,7 +72,7 @@ export async function bringResult(
   project: Project,
   workers: FleetWorkers,
   known: LoadedRun,
-): Promise<StoredWork | undefined> {
+): ReturnType<typeof bringWork> {
   const repository = await findRepository(workers.near);
   if (repository === undefined) {
     throw notItsRepository(known, `${workers.near} belongs to no git repository`);

@@ -21,10 +21,12 @@ import { join } from "node:path";
 import { pipeline } from "node:stream/promises";
 import { failpoint } from "../../util/failpoint.ts";
 import { absent, directoriesAbove, kindAt, pathUnder, type RawPath, shownPath } from "../disk.ts";
-import { isSkipped, readSnapshot } from "./details.ts";
+import { changesBetween, type FileChange } from "../git.ts";
+import { isAtOrBelow, readSnapshot } from "./details.ts";
 import { isRulesFile } from "./quick-scan.ts";
 import { moveOver, writeFiles } from "./restore.ts";
-import { changesBetween, type FileChange, ignoredBy, type PlannedFile } from "./restore-plan.ts";
+import { ignoredBy, type PlannedFile } from "./restore-plan.ts";
+import { inStore } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
 /** The result: the paths that another program changed after the snapshot `from`. */
@@ -48,7 +50,7 @@ export async function applyChanges(
   const { store } = workspace;
   const before = await readSnapshot(store, options.from);
   const after = await readSnapshot(store, options.to);
-  const all = await changesBetween(store, before.tree, after.tree);
+  const all = await changesBetween(inStore(store), before.tree, after.tree);
   const spared = await sparedOf(workspace, all, after);
   const applying = new Applying(workspace, new Set(after.details.empties), options.aside);
   const changes = all.filter(({ path }) => !spared.has(path)).sort(rulesLast);
@@ -77,7 +79,7 @@ async function sparedOf(
   const rulesDiffer = changes.some(({ path }) => isRulesFile(path));
   const ignored = rulesDiffer ? await ignoredBy(workspace, after.tree, gone) : new Set<RawPath>();
   const { skipped } = after.details;
-  return new Set(gone.filter((path) => ignored.has(path) || isSkipped(skipped, path)));
+  return new Set(gone.filter((path) => ignored.has(path) || isAtOrBelow(skipped, path)));
 }
 
 function rulesLast(a: FileChange, b: FileChange): number {

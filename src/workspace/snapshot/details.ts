@@ -121,9 +121,9 @@ export function boundedSkips(skipped: readonly Skipped[]): readonly Skipped[] {
   return some;
 }
 
-/** True for a skipped path, or a path in a skipped directory. */
-export function isSkipped(skipped: Details["skipped"], path: RawPath): boolean {
-  return skipped.some((one) => path === one.path || path.startsWith(`${one.path}/`));
+/** True for one of these paths, and for a path below one of them. */
+export function isAtOrBelow(some: readonly { readonly path: RawPath }[], path: RawPath): boolean {
+  return some.some((one) => path === one.path || path.startsWith(`${one.path}/`));
 }
 
 /** The details with paths as text. */

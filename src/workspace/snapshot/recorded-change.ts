@@ -11,10 +11,10 @@ import { createHash } from "node:crypto";
 import { lstatSync, readdirSync, realpathSync, type Stats } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import { pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
-import { git } from "../git.ts";
+import { changesBetween, type FileChange, git } from "../git.ts";
 import { readSnapshot } from "./details.ts";
-import { changesBetween, type FileChange, openBlobReader } from "./restore-plan.ts";
-import { inStoreAndProject, type SnapshotStore } from "./store.ts";
+import { openBlobReader } from "./restore-plan.ts";
+import { inStore, inStoreAndProject, type SnapshotStore } from "./store.ts";
 import { inWorkspace, isOutside, type Workspace } from "./workspace.ts";
 
 /** The tree without files, which git knows without storing it. */
@@ -90,7 +90,7 @@ export async function readChange(
 ): Promise<RecordedChange | { readonly problem: string }> {
   const { tree: from } = await readSnapshot(store, base);
   const { tree: to } = await readSnapshot(store, after);
-  const changes = await changesBetween(store, from, to);
+  const changes = await changesBetween(inStore(store), from, to);
   const hashes = changes.flatMap(({ to: side }) =>
     side === undefined || side.kind === "repository" ? [] : [side.hash],
   );
@@ -120,7 +120,7 @@ export async function misfits(
 ): Promise<readonly string[]> {
   const { tree } = await readSnapshot(store, now);
   if (tree === from) return [];
-  const others = await changesBetween(store, from, tree);
+  const others = await changesBetween(inStore(store), from, tree);
   const byPath = new Map(others.map((one) => [one.path, one.to]));
   const isMisfit = ({ path, to }: FileChange): boolean => {
     if (!byPath.has(path)) return false;

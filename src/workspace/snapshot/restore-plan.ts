@@ -24,20 +24,19 @@ import {
   shownPath,
   splitNul,
 } from "../disk.ts";
-import { git, gitFailure, startGit } from "../git.ts";
+import { changesBetween, type FileChange, git, gitFailure, startGit } from "../git.ts";
 import { WorkspaceError } from "../workspace-error.ts";
-import { type Details, isSkipped, readSnapshot } from "./details.ts";
+import { type Details, isAtOrBelow, readSnapshot } from "./details.ts";
 import { isRulesFile } from "./quick-scan.ts";
 import { readContent } from "./snapshot.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 import { type Content, inWorkspace, readNote, type Workspace } from "./workspace.ts";
 
-export interface PlannedFile {
+/** A file that a restore writes. */
+export type PlannedFile = NonNullable<FileChange["to"]> & {
   readonly path: RawPath;
   readonly status: "added" | "changed";
-  readonly kind: "file" | "executable" | "link" | "repository";
-  readonly hash: string;
-}
+};
 
 export interface RestorePlan {
   readonly commit: string;
@@ -69,21 +68,6 @@ export interface RestorePreview {
   readonly blocked: readonly string[];
 }
 
-/** A path with its file in two trees; undefined where there is none. */
-export interface FileChange {
-  readonly path: RawPath;
-  readonly from: Pick<PlannedFile, "kind" | "hash"> | undefined;
-  readonly to: Pick<PlannedFile, "kind" | "hash"> | undefined;
-}
-
-/** The kinds of files by their modes in a tree. */
-const KINDS: Readonly<Record<string, PlannedFile["kind"]>> = {
-  "100644": "file",
-  "100755": "executable",
-  "120000": "link",
-  "160000": "repository",
-};
-
 /** Compares a workspace with a snapshot of it. */
 export async function planRestore(workspace: Workspace, commit: string): Promise<RestorePlan> {
   const snapshot = await readSnapshot(workspace.store, commit);
@@ -99,7 +83,7 @@ export async function planRestore(workspace: Workspace, commit: string): Promise
     note?.status === "open" && note.commit === commit ? new Set(note.remove) : undefined;
   const stays = (path: RawPath): boolean =>
     ignoredThen.has(path) ||
-    isSkipped(snapshot.details.skipped, path) ||
+    isAtOrBelow(snapshot.details.skipped, path) ||
     spared.has(path) ||
     going?.has(path) === false;
   const remove = gone.filter((path) => !stays(path));
@@ -136,40 +120,15 @@ export async function changesTo(
   from: string,
   to: string,
 ): Promise<{ write: readonly PlannedFile[]; gone: readonly RawPath[] }> {
-  const changes = await changesBetween(store, from, to);
+  const changes = await changesBetween(inStore(store), from, to);
   const write = changes.flatMap(({ path, from: before, to: after }): readonly PlannedFile[] => {
     const status = before === undefined ? "added" : "changed";
     return after === undefined ? [] : [{ path, status, ...after }];
   });
-  return { write, gone: changes.filter((change) => change.to === undefined).map(pathOf) };
-}
-
-/** The paths that differ between two trees, with both sides of each. */
-export async function changesBetween(
-  store: SnapshotStore,
-  from: string,
-  to: string,
-): Promise<readonly FileChange[]> {
-  const flags = ["-r", "-z", "--raw", "--no-renames", "--no-abbrev"];
-  const items = splitNul((await git(inStore(store), "diff-tree", ...flags, from, to)).stdout);
-  const changes: FileChange[] = [];
-  for (let at = 0; at + 1 < items.length; at += 2) {
-    const [oldMode = "", newMode = "", oldHash = "", newHash = ""] = (items[at] ?? "")
-      .slice(1)
-      .split(" ");
-    const path = items[at + 1] as RawPath;
-    changes.push({ path, from: sideOf(oldMode, oldHash), to: sideOf(newMode, newHash) });
-  }
-  return changes;
-}
-
-function sideOf(mode: string, hash: string): FileChange["from"] {
-  const kind = KINDS[mode];
-  return kind === undefined ? undefined : { kind, hash };
-}
-
-function pathOf({ path }: FileChange): RawPath {
-  return path;
+  return {
+    write,
+    gone: changes.filter((change) => change.to === undefined).map(({ path }) => path),
+  };
 }
 
 /** The paths that the rules of a tree ignore; git checks them in a directory with these rules. */

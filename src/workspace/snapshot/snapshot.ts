@@ -19,7 +19,7 @@ import { WorkspaceError } from "../workspace-error.ts";
 import {
   boundedSkips,
   type Details,
-  isSkipped,
+  isAtOrBelow,
   messageOf,
   type SnapshotDetails,
   shownDetails,
@@ -206,7 +206,7 @@ async function readTouched(
   const { content } = memory;
   const look = scanned?.touched;
   if (look === undefined || content === undefined) return undefined;
-  if (look.some((path) => isSkipped(content.details.skipped, path))) return undefined;
+  if (look.some((path) => isAtOrBelow(content.details.skipped, path))) return undefined;
   const startMs = Date.now();
   const work = await takeIndex(workspace, rules);
   try {

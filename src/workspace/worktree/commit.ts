@@ -124,13 +124,22 @@ async function addAll(call: GitCall, leftOut: readonly string[]): Promise<void> 
 /** The files of a checkout as a tree, committed or not. */
 export async function treeOf(checkout: string, leftOut: readonly string[]): Promise<string> {
   const repository = await findRepository(checkout);
+  return withTemporaryIndex(checkout, async (call, index) => {
+    if (repository !== undefined) await copyFile(repository.indexFile, index).catch(absent);
+    await addAll(call, leftOut);
+    return gitLine(call, "write-tree");
+  });
+}
+
+/** Does work in a repository with an index that is removed afterwards. */
+export async function withTemporaryIndex<T>(
+  directory: string,
+  work: (call: GitCall, index: string) => Promise<T>,
+): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), "perdure-index-"));
   try {
     const index = join(folder, "index");
-    if (repository !== undefined) await copyFile(repository.indexFile, index).catch(absent);
-    const call = { ...theirs(checkout), env: { GIT_INDEX_FILE: index } };
-    await addAll(call, leftOut);
-    return await gitLine(call, "write-tree");
+    return await work({ ...theirs(directory), env: { GIT_INDEX_FILE: index } }, index);
   } finally {
     await rm(folder, { recursive: true, force: true });
   }

@@ -30,7 +30,7 @@ import { readSnapshot } from "../snapshot/details.ts";
 import { restoreSnapshot } from "../snapshot/restore.ts";
 import { returnCommit, type SnapshotStore } from "../snapshot/store.ts";
 import type { Workspace } from "../snapshot/workspace.ts";
-import { createWorktree, isThere, uniqueCommits } from "./worktree.ts";
+import { connectWorktree, createWorktree, uniqueCommits } from "./worktree.ts";
 import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
 /** The directory of one step or instance, whether it exists or not. */
@@ -67,7 +67,7 @@ export async function makeOwnDirectory(
   const prefix = await pathWithin(repository, own.project);
   const top = prefix === "" ? path : `${path}~top`;
   const inside = join(top, prefix);
-  if (await isThere(repository, top)) {
+  if (await connectWorktree(repository, top)) {
     if (how === "restored") await restoreOwn(own, inside, snapshot);
   } else await makeOwnWorktree(own, { repository, top, inside, snapshot, head: head.commit });
   // The directory has the same name wherever the project is in its repository.

@@ -1,9 +1,12 @@
 /**
  * Takes the work of a run's worktree into the user's own checkout: as a merge, or as changes that
- * are not committed.
+ * are not committed. If the worktree is not on this machine, its work comes from its last snapshot
+ * in a store.
  *
- * Owns: what the work is (commits, changed files, what is not committed), and how it is taken.
- * Does not: choose the run or the words for a person (app/take.ts). No hook of the repository runs.
+ * Owns: what the work is (commits, changed files, what is not committed), how it comes from a
+ * store, and how it is taken.
+ * Does not: choose the run or the words for a person (app/take.ts), or fetch a snapshot. No hook of
+ * the repository runs.
  * Invariants:
  * - take/K1 The user's branch moves by one fast-forward to a commit that is complete: a kill leaves
  *   it where it was, or where it should be. Git itself refuses to overwrite local changes.
@@ -11,10 +14,12 @@
  */
 import { existsSync } from "node:fs";
 import { failpoint } from "../../util/failpoint.ts";
-import { pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
-import { git, gitHas, gitLine } from "../git.ts";
-import { findRepository, type Head, headOf, theirs } from "../repository.ts";
-import { treeOf } from "./commit.ts";
+import { joinNul, pathUnder, type RawPath, rawPath, shownPath, splitNul } from "../disk.ts";
+import { changesBetween, type FileChange, git, gitHas, gitLine, MODES } from "../git.ts";
+import { findRepository, type Head, headOf, type Repository, theirs } from "../repository.ts";
+import { isAtOrBelow, readSnapshot } from "../snapshot/details.ts";
+import { inStore, returnCommit, type SnapshotStore } from "../snapshot/store.ts";
+import { treeOf, withTemporaryIndex } from "./commit.ts";
 
 /** The worktree of a run, which may be gone, and the checkout that its work is taken into. */
 export interface ResultLocation {
@@ -49,13 +54,13 @@ const LONG_NAME = "refs/heads/";
 /** The version of git that can merge without touching files. */
 const MERGE_TREE_MINOR = 38;
 
-/** Looks at what a run left; undefined when its branch is gone. */
-export async function workOf(place: ResultLocation): Promise<BranchWork | undefined> {
-  const { checkout, worktree, branch } = place;
-  const there = existsSync(worktree);
-  const head = there ? await headOf(worktree) : await headAt(checkout, branch);
+/** Reads what a run left; undefined when its branch is gone. */
+export async function workOf(result: ResultLocation): Promise<BranchWork | undefined> {
+  const { checkout, worktree, branch } = result;
+  const exists = existsSync(worktree);
+  const head = exists ? await headOf(worktree) : await headAt(checkout, branch);
   if (head === undefined) return undefined;
-  return workAt(place, head, there ? await uncommittedIn(worktree) : []);
+  return workAt(result, head, exists ? await uncommittedIn(worktree) : []);
 }
 
 /** What a run left, once its last commit is in the repository of the checkout. */
@@ -85,10 +90,7 @@ export async function workAt(
   };
 }
 
-async function headAt(
-  checkout: string,
-  branch: string,
-): Promise<{ readonly commit: string; readonly branch: string } | undefined> {
+async function headAt(checkout: string, branch: string): Promise<Head | undefined> {
   const call = { ...theirs(checkout), answers: [1, 128] };
   const { exit, stdout } = await git(call, "rev-parse", "-q", "--verify", `${LONG_NAME}${branch}`);
   return exit === 0 ? { commit: stdout.toString("utf8").trim(), branch } : undefined;
@@ -137,9 +139,9 @@ type MergeResult =
   | { readonly how: "conflicts"; readonly paths: readonly string[] }
   /** The branch has commits of its own, and a fast-forward was asked for. */
   | { readonly how: "not-forward" }
-  /** Local changes that would be overwritten, in git's own words. */
+  /** Local changes would be overwritten, with the message of git. */
   | { readonly how: "in-the-way"; readonly message: string }
-  /** This git cannot merge without touching files. */
+  /** This version of git cannot merge without touching files. */
   | { readonly how: "old-git" };
 
 /** Merges a commit into what is checked out (take/K1). */
@@ -197,7 +199,7 @@ async function mergedTree(
 type ApplyResult =
   | { readonly how: "already" }
   | { readonly how: "applied"; readonly files: number }
-  /** It does not fit, in git's own words; nothing was changed. */
+  /** It does not fit, with the message of git; nothing was changed. */
   | { readonly how: "not-fitting"; readonly message: string };
 
 /**
@@ -233,35 +235,114 @@ export async function applyTo(
   return { how: "applied", files: paths.length };
 }
 
-const GONE = /^0+$/;
-
 /** The paths that differ between two trees and are not yet in the checkout as they should be. */
 async function pathsToChange(top: string, from: string, to: string): Promise<readonly RawPath[]> {
-  const raw = await git(
-    theirs(top),
-    "diff",
-    "--raw",
-    "-z",
-    "--no-renames",
-    "--no-abbrev",
-    from,
-    to,
-  );
-  const parts = splitNul(raw.stdout);
   const paths: RawPath[] = [];
-  for (let at = 0; at + 1 < parts.length; at += 2) {
-    const [, , , wanted = ""] = (parts[at] ?? "").split(" ");
-    const path = parts[at + 1] as RawPath;
-    if (!(await isThere(top, path, wanted))) paths.push(path);
+  for (const change of await changesBetween(theirs(top), from, to)) {
+    if (!(await isApplied(top, change))) paths.push(change.path);
   }
   return paths;
 }
 
-async function isThere(top: string, path: RawPath, wanted: string): Promise<boolean> {
-  const there = existsSync(pathUnder(top, path));
-  if (GONE.test(wanted)) return !there;
-  if (!there) return false;
+async function isApplied(top: string, { path, to }: FileChange): Promise<boolean> {
+  const exists = existsSync(pathUnder(top, path));
+  if (to === undefined || !exists) return to === undefined && !exists;
   const call = { ...theirs(top), answers: [128] };
   const { exit, stdout } = await git(call, "hash-object", "--", shownPath(path));
-  return exit === 0 && stdout.toString("utf8").trim() === wanted;
+  return exit === 0 && stdout.toString("utf8").trim() === to.hash;
+}
+
+/** The work of a worktree that is not on this machine, in a repository here. */
+interface StoredWork {
+  /** The commit that was checked out, and its branch. */
+  readonly head: Head;
+  /** All its files, committed or not, as `git add` would have stored them. */
+  readonly tree: string;
+  /** The files that differ from the commit. */
+  readonly uncommitted: readonly string[];
+}
+
+/**
+ * Brings work into a repository from the last snapshot of its worktree, without a worktree or a
+ * branch; undefined when no commit was checked out there. `within` is the directory of the worktree
+ * that the snapshot has, "" for all of it.
+ */
+export async function bringWork(
+  store: SnapshotStore,
+  repository: Repository,
+  { snapshot, within }: { readonly snapshot: string; readonly within: string },
+): Promise<StoredWork | undefined> {
+  const { head, skipped, nested } = (await readSnapshot(store, snapshot)).details;
+  if (head === undefined) return undefined;
+  await returnCommit(store, repository, head.commit);
+  const from = await directoryAt(store, head.commit, within);
+  const changes = await changesBetween(inStore(store), from, `${snapshot}^{tree}`);
+  const apart = [...skipped, ...nested];
+  const files = changes.filter(
+    (change) => !isRepository(change) && !isAtOrBelow(apart, change.path),
+  );
+  const prefix = within === "" ? "" : `${rawPath(within)}/`;
+  const named = files.map((file) => ({ ...file, path: `${prefix}${file.path}` as RawPath }));
+  const wanted = await withoutIgnored(repository, named);
+  const tree = await treeWith(store, repository, head.commit, wanted);
+  const changed = await changesBetween(theirs(repository.topLevel), head.commit, tree);
+  return { head, tree, uncommitted: changed.map(({ path }) => shownPath(path)) };
+}
+
+function isRepository({ from, to }: FileChange): boolean {
+  return from?.kind === "repository" || to?.kind === "repository";
+}
+
+/** The tree of a directory of a commit; an empty one when the commit does not have it. */
+async function directoryAt(store: SnapshotStore, commit: string, within: string): Promise<string> {
+  const call = { ...inStore(store), answers: [1, 128] };
+  const { exit, stdout } = await git(call, "rev-parse", "-q", "--verify", `${commit}:${within}`);
+  if (exit === 0) return stdout.toString("utf8").trim();
+  return gitLine(inStore(store), "hash-object", "-t", "tree", "/dev/null");
+}
+
+/** New files that the rules of the repository ignore belong to no commit. */
+async function withoutIgnored(
+  { topLevel }: Repository,
+  files: readonly FileChange[],
+): Promise<readonly FileChange[]> {
+  const paths = files.filter(({ from }) => from === undefined).map(({ path }) => path);
+  if (paths.length === 0) return files;
+  const call = { ...theirs(topLevel), input: joinNul(paths), answers: [1] };
+  const { stdout } = await git(call, "check-ignore", "-z", "--no-index", "--stdin");
+  const ignored = new Set(splitNul(stdout));
+  return files.filter(({ from, path }) => from !== undefined || !ignored.has(path));
+}
+
+/** The tree of a commit with other files; their content goes through the repository's filters. */
+async function treeWith(
+  store: SnapshotStore,
+  repository: Repository,
+  commit: string,
+  files: readonly FileChange[],
+): Promise<string> {
+  if (files.length === 0) return `${commit}^{tree}`;
+  return withTemporaryIndex(repository.topLevel, async (call) => {
+    await git(call, "read-tree", commit);
+    const lines: string[] = [];
+    for (const { path, to } of files) {
+      const mode = to === undefined ? "0" : MODES[to.kind];
+      const none = "0".repeat(commit.length);
+      const hash = to === undefined ? none : await copyBlob(store, repository, path, to);
+      lines.push(`${mode} ${hash}\t${path}`);
+    }
+    await git({ ...call, input: joinNul(lines) }, "update-index", "-z", "--index-info");
+    return gitLine(call, "write-tree");
+  });
+}
+
+async function copyBlob(
+  store: SnapshotStore,
+  { topLevel }: Repository,
+  path: RawPath,
+  { kind, hash }: NonNullable<FileChange["to"]>,
+): Promise<string> {
+  const { stdout } = await git(inStore(store), "cat-file", "blob", hash);
+  const how = kind === "link" ? "--no-filters" : `--path=${shownPath(path)}`;
+  return gitLine({ ...theirs(topLevel), input: stdout }, "hash-object", "-w", "--stdin", how);
 }

@@ -20,6 +20,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { entriesIn, isDead } from "../disk.ts";
 import { git } from "../git.ts";
 import { findRepository, type Repository, theirs } from "../repository.ts";
+import { replaceFile } from "../snapshot/store-files.ts";
 
 /** A linked worktree as the repository knows it. */
 interface ListedWorktree {
@@ -82,12 +83,15 @@ export async function markReady(entry: string): Promise<void> {
   await writeFile(join(entry, READY), "", { flush: true });
 }
 
-/** Makes a directory and its entry refer to each other, even after a kill or a move. */
+/**
+ * Makes a directory and its entry refer to each other. `git worktree repair` is not used for that: in
+ * a copy of a project it would follow the old link and change the original repository.
+ */
 export async function connect(path: string, entry: string): Promise<void> {
   const gitFile = join(realPath(path), ".git");
-  if (textOf(gitFile) !== `gitdir: ${entry}\n`) await writeFile(gitFile, `gitdir: ${entry}\n`);
+  if (textOf(gitFile) !== `gitdir: ${entry}\n`) await replaceFile(gitFile, `gitdir: ${entry}\n`);
   const back = join(entry, "gitdir");
-  if (textOf(back) !== `${gitFile}\n`) await writeFile(back, `${gitFile}\n`);
+  if (textOf(back) !== `${gitFile}\n`) await replaceFile(back, `${gitFile}\n`);
 }
 
 /** Removes a worktree, even a half-made one. */

@@ -1,10 +1,10 @@
 /**
- * Worktrees: a directory and a branch of the user's repository for one run.
+ * The directory in which a run works: a worktree on a branch of the user's repository, an empty
+ * directory, or a copy of the project.
  *
- * Owns: making, repairing and removing them; their state; and the two files that connect a worktree
- * with its repository, which are corrected after the project was moved or copied. `git worktree
- * repair` is not used for that: in a copy it would follow the old link and change the original
- * repository.
+ * Owns: making them completely or not at all; repairing and removing worktrees, and their state. A
+ * copy has no `.git` and no state directory, but ignored files, because a project without its
+ * installed packages does not run.
  * Does not: choose names, or restore files (restore.ts does, after a repair), or care which branch
  * or commit is checked out: the steps of a run may commit, switch and detach.
  *
@@ -15,15 +15,14 @@
  *   that exists nowhere else.
  */
 
-import { constants, existsSync } from "node:fs";
+import { constants, existsSync, type Stats } from "node:fs";
 import * as fs from "node:fs/promises";
-import { basename, dirname, join, resolve } from "node:path";
+import { dirname, join } from "node:path";
 import { assert } from "../../util/assert.ts";
 import { failpoint } from "../../util/failpoint.ts";
-import { absent, directoryOf, pathUnder, type RawPath, shownPath, splitNul } from "../disk.ts";
+import { absent, directoryOf, pathUnder, type RawPath, splitNul } from "../disk.ts";
 import { git, gitAmongWorktrees, gitLine } from "../git.ts";
 import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
-import { replaceFile } from "../snapshot/store-files.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import {
   commitOf,
@@ -45,15 +44,6 @@ interface WorktreeLocation {
   readonly branch: string;
 }
 
-interface CreatedWorktree {
-  readonly path: string;
-  readonly branch: string;
-  /** The commit that it was made from. */
-  readonly base: string;
-  /** Ignored files that were copied. */
-  readonly copied: readonly string[];
-}
-
 /** Makes a worktree on a new branch at `base`; can be killed anywhere and called again. */
 export async function createWorktree(
   options: WorktreeLocation & {
@@ -63,27 +53,29 @@ export async function createWorktree(
     /** Changes the files before the worktree counts as made. */
     readonly fill?: () => Promise<void>;
   },
-): Promise<CreatedWorktree> {
-  const { repository, path, branch, fill } = options;
+): Promise<void> {
+  const { repository, path, fill } = options;
   const base = await needBase(repository, options.base);
-  if (await isThere(repository, path)) return { path, branch, base, copied: [] };
+  if (await connectWorktree(repository, path)) return;
   await removeHalfMade(options);
-  await needFreePath(path);
+  await needFreePath(path, "is to be a worktree of this run");
   await needBranchAt(options, base);
   await fs.mkdir(dirname(path), { recursive: true });
   await addWorktree(options);
-  const copied = await copyIncluded(repository, path, options.include ?? []);
+  await copyIncluded(repository, path, options.include ?? []);
   await fill?.();
   failpoint("workspace.worktree-filled");
   const made = entryOf(repository, path);
   assert(made !== undefined, "git has made an entry for the worktree");
   await markReady(made.entry);
   failpoint("workspace.worktree-ready");
-  return { path, branch, base, copied };
 }
 
-/** True for a complete worktree; repairs its links after a kill or a move. */
-export async function isThere(repository: Repository, path: string): Promise<boolean> {
+/**
+ * Connects a complete worktree with its repository, also after a kill, or after the project was
+ * moved or copied. False when there is none at this path.
+ */
+export async function connectWorktree(repository: Repository, path: string): Promise<boolean> {
   const listed = entryOf(repository, path);
   if (listed === undefined || !isReady(listed.entry)) return false;
   // A directory without the file `.git` is not this worktree.
@@ -108,10 +100,10 @@ async function removeHalfMade({ repository, path, branch }: WorktreeLocation): P
  */
 export async function repairWorktree(
   options: WorktreeLocation & { readonly tip: string; readonly include?: readonly string[] },
-): Promise<CreatedWorktree> {
+): Promise<void> {
   const { repository, branch } = options;
   const alive = await commitOf(repository, `refs/heads/${branch}`);
-  return createWorktree({ ...options, base: alive ?? options.tip });
+  await createWorktree({ ...options, base: alive ?? options.tip });
 }
 
 /** A worktree to remove; with `force` even if that loses work. */
@@ -131,7 +123,7 @@ export async function checkRemoval(options: WorktreeRemoval): Promise<void> {
   }
   if (force) return;
   if (tip !== undefined) await refuseLoneBranch(options);
-  if (!(await isThere(repository, path))) return;
+  if (!(await connectWorktree(repository, path))) return;
   await refuseLoneHead(options);
   await refuseUnsaved(path);
 }
@@ -155,15 +147,14 @@ async function copyIncluded(
   repository: Repository,
   to: string,
   include: readonly string[],
-): Promise<readonly string[]> {
-  if (include.length === 0) return [];
+): Promise<void> {
+  if (include.length === 0) return;
   const globs = include.map((glob) => `:(glob)${glob}`);
   const flags = ["-z", "--others", "--ignored", "--exclude-standard"];
   const call = theirs(repository.topLevel);
   const listed = splitNul((await git(call, "ls-files", ...flags, "--", ...globs)).stdout);
   const wanted = listed.filter((path) => !path.startsWith(".perdure/") && !path.endsWith("/"));
   for (const path of wanted) await copyOne(repository.topLevel, to, path);
-  return wanted.map(shownPath);
 }
 
 async function copyOne(from: string, to: string, path: RawPath): Promise<void> {
@@ -171,9 +162,7 @@ async function copyOne(from: string, to: string, path: RawPath): Promise<void> {
   const parent = directoryOf(path);
   if (parent !== "") await fs.mkdir(pathUnder(to, parent), { recursive: true });
   await fs.rm(target, { force: true });
-  const facts = await fs.lstat(source);
-  if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(source, "buffer"), target);
-  else if (facts.isFile()) await fs.copyFile(source, target, constants.COPYFILE_FICLONE);
+  await copyFile(source, target, await fs.lstat(source));
 }
 
 async function needBase(repository: Repository, base: string): Promise<string> {
@@ -186,14 +175,10 @@ async function needBase(repository: Repository, base: string): Promise<string> {
   );
 }
 
-async function needFreePath(path: string): Promise<void> {
+async function needFreePath(path: string, why: string): Promise<void> {
   const names = await fs.readdir(path).catch(absent);
   if (names === undefined || names.length === 0) return;
-  throw new WorkspaceError(
-    "path-taken",
-    `${path} holds files and is not a worktree of this run`,
-    "move it away",
-  );
+  throw new WorkspaceError("path-taken", `${path} ${why}, but contains files`, "move it away");
 }
 
 /** workspace/T2; a branch of another worktree cannot be used either. */
@@ -312,7 +297,7 @@ export async function stateOfWorktree(question: WorktreeQuestion): Promise<Workt
   const { project, path, branch, mayBeHalfMade } = question;
   const repository = await findRepository(project);
   if (repository === undefined) return { status: "not-a-repository" };
-  if (await isThere(repository, path)) return { status: "there" };
+  if (await connectWorktree(repository, path)) return { status: "there" };
   const isHalfMade = mayBeHalfMade && entryOf(repository, path) !== undefined;
   if (existsSync(path) && !isHalfMade) return { status: "not-a-worktree" };
   const holder = holderOf(repository, branch);
@@ -323,31 +308,53 @@ export async function stateOfWorktree(question: WorktreeQuestion): Promise<Workt
   return tip === undefined ? { status: "both-gone" } : { status: "directory-gone", tip };
 }
 
-const LINK = "gitdir: ";
+/** What a copy of a project does not have. */
+const LEFT_OUT: ReadonlySet<string> = new Set([".git", ".perdure"]);
 
-/** Connects a worktree and the repository of its project; correct links stay untouched. */
-export async function relinkWorktree(project: string, path: string): Promise<void> {
-  const link = join(path, ".git");
-  const text = await linkIn(link);
-  if (text === undefined) return;
-  const repository = await findRepository(project);
-  if (repository === undefined) return;
-  const entry = join(repository.commonDir, "worktrees", basename(text));
-  const back = await fs.readFile(join(entry, "gitdir"), "utf8").catch(absent);
-  // Not a worktree of this repository.
-  if (back === undefined) return;
-  const linked = await fs.realpath(resolve(path, text)).catch(absent);
-  if (linked !== entry) await replaceFile(link, `${LINK}${entry}\n`);
-  const backLink = await fs.realpath(resolve(entry, back.trim())).catch(absent);
-  if (backLink !== (await fs.realpath(link))) {
-    await replaceFile(join(entry, "gitdir"), `${link}\n`);
+/** Makes an empty directory; an existing one must be empty. */
+export async function makeDirectory(path: string): Promise<void> {
+  await fs.mkdir(path, { recursive: true });
+  await needFreePath(path, "is to be a fresh directory");
+}
+
+/** Copies a project, and shares blocks if the file system can; after a kill it starts again. */
+export async function copyProject(options: {
+  readonly from: string;
+  readonly to: string;
+}): Promise<void> {
+  const { from, to } = options;
+  if ((await fs.stat(to).catch(absent)) !== undefined) return;
+  const partial = `${to}.partial`;
+  await fs.rm(partial, { recursive: true, force: true });
+  await fs.mkdir(dirname(to), { recursive: true });
+  await fs.mkdir(partial);
+  for (const name of await namesIn(from, "")) {
+    if (!LEFT_OUT.has(name)) await copyEntry(from, partial, name);
+  }
+  failpoint("workspace.copy-filled");
+  await fs.rename(partial, to);
+  failpoint("workspace.copy-made");
+}
+
+async function copyEntry(from: string, to: string, path: RawPath): Promise<void> {
+  const [source, target] = [pathUnder(from, path), pathUnder(to, path)];
+  const facts = await fs.lstat(source);
+  await copyFile(source, target, facts);
+  if (facts.isFile()) await fs.utimes(target, facts.atime, facts.mtime);
+  if (facts.isDirectory()) {
+    await fs.mkdir(target);
+    for (const name of await namesIn(from, path))
+      await copyEntry(from, to, `${path}/${name}` as RawPath);
+    await fs.chmod(target, facts.mode & 0o7777);
   }
 }
 
-/** The target of the link of a worktree; undefined when the directory is none. */
-async function linkIn(file: string): Promise<string | undefined> {
-  const facts = await fs.lstat(file).catch(absent);
-  if (facts?.isFile() !== true) return undefined;
-  const text = await fs.readFile(file, "utf8");
-  return text.startsWith(LINK) ? text.slice(LINK.length).trim() : undefined;
+/** Copies a file or a link; does nothing for anything else. */
+async function copyFile(source: Buffer, target: Buffer, facts: Stats): Promise<void> {
+  if (facts.isSymbolicLink()) await fs.symlink(await fs.readlink(source, "buffer"), target);
+  else if (facts.isFile()) await fs.copyFile(source, target, constants.COPYFILE_FICLONE);
+}
+
+async function namesIn(from: string, path: string): Promise<readonly RawPath[]> {
+  return (await fs.readdir(pathUnder(from, path), "latin1")) as RawPath[];
 }
