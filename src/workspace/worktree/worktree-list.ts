@@ -34,7 +34,7 @@ interface ListedWorktree {
 
 /** The entry of a complete worktree has this file. */
 const READY = "perdure-ready";
-const GITDIR = /^gitdir: (.*)\n?$/s;
+const GITDIR = /^gitdir: (.*?)\n?$/s;
 const BRANCH = /^ref: (refs\/.+)$/;
 
 /** The linked worktrees, including those without a directory. */
