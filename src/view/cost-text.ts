@@ -18,7 +18,7 @@ export function spentText(spent: Spent): string | undefined {
   if (inputTokens + outputTokens + turns === 0) return undefined;
   const least = unmeasured === undefined ? "" : "at least ";
   const tokens = `${inputTokens} tokens in, ${outputTokens} out`;
-  return `${least}${tokens}, ${turns} turns, ${moneyText(spent)}`;
+  return `${least}${tokens}, ${countText(turns, "turn")}, ${moneyText(spent)}`;
 }
 
 function moneyText(spent: Spent): string {
@@ -58,8 +58,8 @@ export function fundsText(event: Extract<RunEvent, { type: "run.funded" }>): str
 export function budgetText({ usd, tokens, turns, timeMs }: Budget): string {
   return [
     ...(usd === undefined ? [] : [usdText(usd)]),
-    ...(tokens === undefined ? [] : [`${tokens} tokens`]),
-    ...(turns === undefined ? [] : [`${turns} turns`]),
+    ...(tokens === undefined ? [] : [countText(tokens, "token")]),
+    ...(turns === undefined ? [] : [countText(turns, "turn")]),
     ...(timeMs === undefined ? [] : [formatDuration(timeMs)]),
   ].join(", ");
 }

@@ -110,7 +110,7 @@ export function eventLine(run: Run, recorded: Recorded, startedAt?: number): str
       return `${STEP_STYLES.asked.glyph} ${said} ${choicesText(event)}${more}`;
     }
     case "step.answered":
-      return `${STEP_STYLES.asked.glyph} ${stepPath(event)} ${answerText(event)}`;
+      return `${STEP_STYLES.asked.glyph} ${stepPath(event)}: ${answerText(event)}`;
     case "step.recalled":
       return recalledLine(event);
     case "step.adopted":

@@ -11,7 +11,7 @@ import type { Conversation, Recorded, RunEvent } from "../core/event.ts";
 import { attemptText, parseVisit, stepPath, visitText } from "../core/step-path.ts";
 import { formatDuration } from "../util/duration.ts";
 import { briefingText, leftoverText } from "./attempt-history.ts";
-import { failureText, messageText } from "./failure-text.ts";
+import { failureText, messageText, uncertaintyText } from "./failure-text.ts";
 import type { DocumentJson } from "./json/documents.ts";
 import { rerunText } from "./preview/update-plan.ts";
 import { recallNotes, reusedText, unusableText } from "./reuse-text.ts";
@@ -94,7 +94,7 @@ class StepHistory {
   #failures = 0;
   #seen = false;
   /** The state of its last visit. */
-  #state: "none" | "open" | "done" | "failed" | "past" | "gone" = "none";
+  #state: "none" | "open" | "done" | "failed" | "uncertain" | "past" | "gone" = "none";
   #endedAt = 0;
 
   constructor(path: string) {
@@ -201,6 +201,12 @@ class StepHistory {
       case "step.relayed":
         this.#end("it handed over to a new conversation");
         return this.#ended("open", time, "the previous conversation had handed over");
+      case "step.uncertain":
+        this.#end(`it ${uncertaintyText(event)}`);
+        return this.#ended("uncertain", time, LOOP);
+      case "step.probed":
+      case "step.settled":
+        return this.#end(`it ${uncertaintyText(event)}`);
       default:
         return;
     }
@@ -244,7 +250,7 @@ class StepHistory {
     return this.#path.split("@", 1)[0] ?? "";
   }
 
-  #ended(state: "open" | "done" | "failed", time: number, next: string): void {
+  #ended(state: "open" | "done" | "failed" | "uncertain", time: number, next: string): void {
     this.#state = state;
     this.#endedAt = time;
     this.#cause = next;
@@ -255,8 +261,10 @@ class StepHistory {
     if (last !== undefined && text !== undefined) last.notes = [...last.notes, text];
   }
 
+  /** How its last attempt ended. An earlier end, such as an uncertain effect, becomes a note. */
   #end(text: string): void {
     const last = this.#attempts.at(-1);
+    this.#note(last?.end);
     if (last !== undefined) last.end = text;
   }
 
@@ -275,11 +283,13 @@ class StepHistory {
         return "It has not completed; resume continues it.";
       case "done":
         return this.#endedAt === 0
-          ? "It is treated as completed, because somebody said so."
+          ? "It is treated as completed: a person continued the run from a later step."
           : `Its result of ${utcText(this.#endedAt)} UTC is used: ` +
               `nothing that it depends on has changed${print}.`;
       case "failed":
         return "It failed and has no result.";
+      case "uncertain":
+        return "It may or may not have happened; it has no result before that is settled.";
       case "past":
         return `Its earlier results are not used any more; it runs again because ${this.#cause ?? ""}.`;
       case "gone":

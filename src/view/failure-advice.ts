@@ -8,7 +8,7 @@
 
 import { needsTurns } from "../core/conversation/conversation.ts";
 import { deniedText } from "../core/conversation/permission.ts";
-import type { AgentProblem, Verdict } from "../core/event.ts";
+import type { AgentProblem, FailureReason, Verdict } from "../core/event.ts";
 import { resumeGrants } from "../core/graph/retry.ts";
 import { skipEvent } from "../core/graph/visit-end.ts";
 import {
@@ -97,14 +97,26 @@ export function failedSituation(
   // Some steps cannot be skipped: no edge leads on from them.
   const others = isAtEnd(visit) || !skipEvent(run, visit).ok ? [look] : [look, skip];
   if (!grants) return { happened, advice: [{ say: "Retry", command: retry }, ...others] };
-  const advice = failureAdvice(run, visit, shortId) ?? { say: "Continue", command: resume };
+  const say = SAYS[visit.state.reason] ?? "Fix the cause, then continue";
+  const advice = failureAdvice(run, visit, shortId) ?? { say, command: resume };
   const { denied = [] } = visit;
   if (denied.length === 0) return { happened, advice: [advice, ...others] };
   const update = commandText("resume", shortId, "--update");
-  const say = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
+  const allow = `Allow it in ${run.created?.file || "the pipeline"} (${allowText(denied)}), then`;
   const note = visit.state.reason === "denied" ? "" : `; ${deniedText(denied)}`;
-  return { happened: `${happened}${note}`, advice: [{ say, command: update }, advice, ...others] };
+  const first = { say: allow, command: update };
+  return { happened: `${happened}${note}`, advice: [first, advice, ...others] };
 }
+
+/** What to say before a resume where no cause can be fixed. */
+const SAYS: Readonly<Partial<Record<FailureReason, string>>> = {
+  rejected: "Ask again",
+  unanswered: "Ask again",
+  retry: "Continue",
+  lost: "Continue",
+  paused: "Continue",
+  aborted: "Continue",
+};
 
 /** True for a `finally` step: a resume runs it again. */
 function isAtEnd({ record }: Visit): boolean {

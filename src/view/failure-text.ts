@@ -41,14 +41,14 @@ const REASONS: Readonly<Record<FailureReason, string>> = {
   spawn: "it could not be started",
   expression: "an expression in the pipeline could not be evaluated",
   unanswered: "nobody answered",
-  agent: "its agent did not succeed",
-  denied: "its agent did not succeed",
+  agent: "its agent failed",
+  denied: "its agent was denied a tool call",
   answer: "its agent's answer does not match the schema",
   stall: "it makes no progress",
   turns: "its agent used up its turns",
   relay: "its conversation could not be handed over",
   paused: "its agent had to pause too often",
-  items: "a part of it failed",
+  items: "a step in it failed",
   lost: "its process disappeared without an exit status too often",
   once: "it must not happen twice",
   aborted: "it was aborted",
@@ -87,14 +87,17 @@ export function failureText(failure: Failure): string {
   const words = REASONS[reason];
   const message = messageText(failure.message);
   if (message === "") return words;
+  if (reason === "once") return `${words}, and ${message}`;
   return WHOLE_MESSAGE.has(reason) ? message : `${words}: ${message}`;
 }
 
-/** Reasons whose message says everything, with a number: "it ran longer than its timeout of 2s". */
+/** Reasons whose message needs no introduction: "it ran longer than its timeout of 2s". */
 const WHOLE_MESSAGE: ReadonlySet<FailureReason> = new Set<FailureReason>([
   "declared",
+  "denied",
   "timeout",
   "idle",
+  "items",
   "output-limit",
   "unanswered",
 ]);

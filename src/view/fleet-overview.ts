@@ -159,7 +159,7 @@ export function fleetLines(
 
 const WORKER_HEADER = ["WORKER", "HOST", "STATE", "RUNS", "LABELS", "LAST CONTACT"];
 const QUEUE_HEADER = ["QUEUE", "WAITING", "FOR A TIME"];
-const GROUP_HEADER = ["GROUP", "UNDER WAY", "WAITING"];
+const GROUP_HEADER = ["GROUP", "RUNNING", "WAITING"];
 const SCHEDULE_HEADER = ["SCHEDULE", "TIMES (UTC)", "NEXT", "LAST RUN"];
 
 function workerCells(worker: KnownWorker): readonly string[] {
@@ -208,13 +208,13 @@ export function storeLines(setUp: PreparedStore): readonly string[] {
         ]
       : [
           "Roles: this user may not create them, so nobody else can use the store yet",
-          "Let an administrator of the server run, and then set the store up again:",
+          "An administrator of the server must run these; then set up the store again:",
           ...missingRoles.map((role) => `  CREATE ROLE ${role} NOLOGIN;`),
         ]),
   ];
 }
 
 function tablesText({ before, version }: PreparedStore): string {
-  if (before === 0) return "made, with those of the queues";
-  return before < version ? `brought from version ${before} to ${version}` : "were there";
+  if (before === 0) return "created, with those of the queues";
+  return before < version ? `migrated from version ${before} to ${version}` : "up to date";
 }

@@ -105,17 +105,16 @@ export function labelled({ state }: Visit, answer: Answer): LabelledAnswer {
   return label === undefined ? answer : { ...answer, label };
 }
 
-/** An answer in one phrase: `answered "approve" by ann@host (terminal): looks good`. */
+/** An answer as a sentence: `ann@host answered "approve" (terminal): looks good`. */
 export function answerText(answer: LabelledAnswer): string {
   const { text, by, from } = answer;
   const said = text === undefined ? "" : `: ${messageText(text)}`;
   const word = chosenText(answer);
   if (from === "timeout") {
-    return word === undefined
-      ? "got no answer in time"
-      : `got no answer in time; the default is ${word}`;
+    const counts = word === undefined ? "" : `; the default is ${word}`;
+    return `nobody answered in time${counts}`;
   }
-  return `answered ${word ?? "nothing"} by ${by} (${from})${said}`;
+  return `${by} answered ${word ?? "nothing"} (${from})${said}`;
 }
 
 /** The same for `results.<step>.answer`; empty for anything but a person's answer. */
@@ -123,7 +122,7 @@ export function answeredText(answer: Json | undefined): string {
   if (!isObject(answer)) return "";
   const { label, by, from, text } = answer;
   const said = typeof text === "string" ? `: ${messageText(text)}` : "";
-  return `answered "${plainText(String(label))}" by ${String(by)} (${String(from)})${said}`;
+  return `${String(by)} answered "${plainText(String(label))}" (${String(from)})${said}`;
 }
 
 function chosenText({ label, choice }: LabelledAnswer): string | undefined {

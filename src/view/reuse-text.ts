@@ -33,7 +33,7 @@ export function recallNotes(event: StepRecalled): readonly string[] {
   if (found !== undefined) {
     const { run, attempt, time } = found.from;
     const short = run.slice(0, SHORT_ID_LENGTH);
-    const work = `the same work on the same files is done: ${attempt} of run ${short}`;
+    const work = `the same work on the same files was done by ${attempt} of run ${short}`;
     return [...notes, `${work}, ${utcText(time)} UTC (key ${event.key.slice(0, 12)})`];
   }
   return why === undefined || rejected.length > 0 ? notes : [...notes, MISSES[why]];
@@ -51,7 +51,7 @@ function oneRejected({ run, attempt, message }: RejectedResult): string {
 
 const MISSES: Readonly<Record<RecallMiss, string>> = {
   none: "no earlier run has done the same work on the same files",
-  off: "no result of an earlier run was wanted",
+  off: "the results of earlier runs were not looked up",
   "left-out":
     "snapshots leave out files that it may read, so no result is reused; see `cache: files`",
   shared: "another step works in the same files, so no result is reused",

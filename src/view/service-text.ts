@@ -67,7 +67,7 @@ const CAUSES: Readonly<Record<ResumeCause, string>> = {
   shutdown: "the machine had been shut down",
   "not-started": "the process that was to start it had died",
   answered: "its question was answered",
-  "time-came": "the time of its question was over",
+  "time-came": "the time to answer its question had run out",
 };
 
 /** One line for what the service did. */
@@ -109,8 +109,8 @@ export function serviceLines(standing: ServiceStanding): readonly string[] {
   return [
     unit === undefined ? "Not installed. Install it: perdure service install" : `unit: ${unit}`,
     pid === undefined
-      ? `It does not run${lastSeen(standing)}. Run it here: perdure service run`
-      : `It runs as process ${pid}, and looks at ${countText(projects, "project")}.`,
+      ? `It is not running${lastSeen(standing)}. Run it here: perdure service run`
+      : `It is running as process ${pid} and watches ${countText(projects, "project")}.`,
     ...(rows.length === 0 ? [] : ["schedules", ...tableLines(rows)]),
     ...(cleansFrom === undefined ? [] : [cleanLine(cleansFrom)]),
     ...(problems.length === 0

@@ -147,7 +147,7 @@ function fullSituation(input: WhyInput): Situation {
 }
 
 function stopped(input: WhyInput, reason: StopReason): Situation {
-  if (reason.code === "budget") return outOfFunds(input, reason);
+  if (reason.code === "budget") return overBudget(input, reason);
   if (reason.code === "conflict") return inConflict(input, reason);
   if (reason.code === "forked") return forked(input);
   const resume = { say: "Continue", command: commandText("resume", input.shortId) };
@@ -270,11 +270,11 @@ function forked({ run, shortId }: WhyInput): Situation {
   };
 }
 
-function outOfFunds(
+function overBudget(
   { run, shortId }: WhyInput,
   reason: Extract<StopReason, { code: "budget" }>,
 ): Situation {
-  const happened = `was stopped: ${stopText(reason)}`;
+  const happened = `was stopped by ${stopText(reason)}`;
   if (reason.limit.kind === "price") {
     const say = `${priceRemedy(reason.limit.model)}, then continue`;
     return { happened, advice: [{ say, command: commandText("resume", shortId, "--update") }] };
@@ -288,7 +288,7 @@ function inConflict({ run, shortId }: WhyInput, reason: StopReason): Situation {
   const held = [...run.waiting.owner].find((visit) => visit.held !== undefined);
   const place = held === undefined ? "*" : visitText(visitRef(held)).replaceAll("/", "~");
   const say = `Resolve the conflict markers (<<<<<<<) in .perdure/runs/${run.id}/own/${place}, then continue`;
-  const happened = `was stopped: ${stopText(reason)}`;
+  const happened = `was stopped by ${stopText(reason)}`;
   return { happened, advice: [{ say, command: commandText("resume", shortId) }] };
 }
 
@@ -345,7 +345,7 @@ function owned(input: WhyInput): Situation {
     const where = `${stepPath(visitRef(timed))} ${wakeText(timed.state.wake.at, now)}`;
     return { happened: `is waiting at ${where}${asked}; ${by}`, advice: [watch, stop, ...answers] };
   }
-  const doing = run.state.status === "created" ? "is starting" : "is running and between two steps";
+  const doing = run.state.status === "created" ? "is starting" : "is between two steps";
   return { happened: `${doing}; ${by}`, advice: [watch, stop] };
 }
 

@@ -123,7 +123,7 @@ it("stops when the budget is used up, and continues when it is raised", async ()
   const stopped = await run(["run", "p.yaml"], actions);
 
   expect(stopped.exit, stopped.stdout + stopped.stderr).toBe(3);
-  expect(stopped.stdout).toContain("was stopped: the budget: 1 of 1 turns are used.");
+  expect(stopped.stdout).toContain("was stopped by the budget: 1 of 1 turns are used.");
   expect(stopped.stdout).toMatch(
     /Raise the budget and continue: perdure resume \w+ --budget \+1turns/,
   );

@@ -68,7 +68,7 @@ it("makes a completed run fail, and hides no other failure", async () => {
   expect(run.exit).toBe(FAILED);
   const id = await idOf();
   expect(run.stdout).toContain("failed: step finally@1/clean (1 attempt): it exited with 1");
-  expect(run.stdout).toContain(`Continue: perdure resume ${id}`);
+  expect(run.stdout).toContain(`Fix the cause, then continue: perdure resume ${id}`);
   const once = { first: 1, work: 1, last: 1, "report completed completed": 1, clean: 1 };
   expect(project.effects()).toEqual(once);
   const refused = await project.run(["retry", id, "finally@1/clean"]);

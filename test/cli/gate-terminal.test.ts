@@ -55,7 +55,7 @@ it("asks below the steps while others continue, and accepts the answer", async (
   expect(text).not.toContain("▕");
   expect(text).not.toContain("> a looks good");
   const said = await project.must(["logs", (await project.runIds())[0] ?? "", "approve"]);
-  expect(said).toMatch(/answered "approve" by \S+@\S+ \(terminal\): looks good/);
+  expect(said).toMatch(/\S+@\S+ answered "approve" \(terminal\): looks good/);
   // The terminal is as it was: what is typed is seen, and lines are lines.
   terminal.type("echo back-again");
   await terminal.shows("back-again\nback-again");

@@ -150,7 +150,7 @@ describe("a gate that nobody can answer here", () => {
     expect(said).toContain(`No process drives the run. Continue it:\n  perdure resume ${id}\n`);
     expect(answers()).toEqual([]);
     expect(await project.must(["why"])).toMatch(
-      /now has the answer \(approve: answered "approve" by/,
+      /now has the answer \(approve: \S+@\S+ answered "approve"/,
     );
     expect((await project.run(["stop", id])).stderr).toBe(
       `${still} has the answer that it waited for, and continues when it is resumed\n` +
@@ -159,7 +159,7 @@ describe("a gate that nobody can answer here", () => {
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
     expect(late.stderr).toMatch(
-      /approve was already answered: answered "approve" by \S+@\S+ \(command\): well done, on /,
+      /approve was already answered: \S+@\S+ answered "approve" \(command\): well done, on /,
     );
     await project.must(["resume"]);
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
@@ -496,6 +496,6 @@ describe("a gate is not approved", () => {
     expect(answers()).toMatchObject([{ choice: "A", from: "auto-approve" }]);
     expect(project.effects()).toEqual({ build: 1, ship: 1 });
     const id = await idOf();
-    expect(await project.must(["show", id])).toMatch(/answered "approve" by \S+ \(auto-approve\)/);
+    expect(await project.must(["show", id])).toMatch(/\S+ answered "approve" \(auto-approve\)/);
   });
 });

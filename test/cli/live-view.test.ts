@@ -152,7 +152,9 @@ describe.each(SIZES)("at $columns columns", (size) => {
     expect(await area()).toMatchSnapshot("asked");
     terminal.type("a go ahead");
     const text = await ended();
-    expect(text).toMatch(/◆ approve answered "approve" by [\s\S]*go ahead[\s\S]*✓ ship completed/);
+    expect(text).toMatch(
+      /◆ approve: \S+ answered "approve"\s[\s\S]*go ahead[\s\S]*✓ ship completed/,
+    );
     expect(text).not.toContain("> a go");
   });
 

@@ -47,7 +47,7 @@ it("breaks no word in 40 columns", async () => {
     const broken = text.split("\n").filter((line) => line.length > COLUMNS && /\S /.test(line));
     expect(broken, `perdure ${command}:\n${text}`).toEqual([]);
     if (command === "why" || command === "show") {
-      expect(text).toContain(`\n  Continue: perdure resume ${id}\n`);
+      expect(text).toContain(`\n  Fix the cause, then continue:\n    perdure resume ${id}\n`);
       expect(text).toContain(`\n  Skip it: perdure skip ${id} test\n`);
     }
   }

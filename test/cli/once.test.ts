@@ -203,7 +203,7 @@ describe("with a probe", () => {
 
 describe("without a probe", () => {
   const words = (id: string): readonly string[] => [
-    `Run ${id} (p) failed: step push (1 attempt): it must not happen twice: whether it happened is unknown (its process is gone and left no exit status).`,
+    `Run ${id} (p) failed: step push (1 attempt): it must not happen twice, and whether it happened is unknown (its process is gone and left no exit status).`,
     "0 of 2 steps completed; not completed: push (failed), ship.",
     `If the effect happened: perdure settle ${id} push done`,
     `If it did not: perdure settle ${id} push redo`,

@@ -144,7 +144,7 @@ describe("a denied call", () => {
     const { exit, stdout } = await run(["run", "p.yaml"], DENIED, SAID);
 
     expect(exit).toBe(3);
-    expect(stdout).toContain(`its agent did not succeed: it was not permitted to use ${CALL}`);
+    expect(stdout).toContain(`failed: it was not permitted to use ${CALL}`);
     expect(project.effects()).toEqual({});
   });
 });

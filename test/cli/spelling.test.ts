@@ -148,7 +148,7 @@ it("prints nothing with --quiet about a run that completes, and otherwise why an
   const failed = await project.run(["resume", id, "--quiet"]);
   expect(failed.exit).toBe(3);
   expect(failed.stdout).toBe("");
-  expect(failed.stderr).toContain(`Continue: perdure resume ${id.slice(0, 8)}`);
+  expect(failed.stderr).toContain(`Fix the cause, then continue: perdure resume ${id.slice(0, 8)}`);
   project.write("flag", "");
   const done = await project.run(["resume", id, "-q"]);
   expect([done.exit, done.stdout, done.stderr]).toEqual([0, "", ""]);

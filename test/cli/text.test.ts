@@ -107,7 +107,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
     ✗ test failed: it exited with 1
     ✗ Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
       1 of 3 steps completed: build; not completed: test (failed), ship.
-      Continue: perdure resume 1a2b3c4d
+      Fix the cause, then continue: perdure resume 1a2b3c4d
       Output: perdure logs 1a2b3c4d test
       Skip it: perdure skip 1a2b3c4d test
     [exit 3]
@@ -116,7 +116,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
   expect(await said("why")).toMatchInlineSnapshot(`
     "Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
-    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
+    Fix the cause, then continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
       │ 1 of 7 tests failed
     [exit 0]
     "
@@ -139,7 +139,7 @@ it("run with a failure, why, show, logs, dry-run, resume", async () => {
 
     Run 1a2b3c4d (bad) failed: step test (2 attempts): it exited with 1.
     1 of 3 steps completed: build; not completed: test (failed), ship.
-    Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
+    Fix the cause, then continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test; skip it: perdure skip 1a2b3c4d test)
     [exit 0]
     "
   `);
@@ -780,10 +780,10 @@ it("resume --update, and explain", async () => {
   project.write("bad.yaml", project.read("bad.yaml").replace("echo compiling", "echo linking"));
   project.write("fixed", "");
   expect(await said("resume", id, "--update")).toMatchInlineSnapshot(`
-    "STEP   UPDATE WILL  BECAUSE                                           TAKES ABOUT
+    "STEP   UPDATE WILL  BECAUSE                                                      TAKES ABOUT
     build  run again    its \`run\` changed 5ms
-    test   run again    build before it runs again; it had not completed  unknown
-    ship   run          test before it runs again; it had not completed   unknown
+    test   run again    it depends on build, which runs again; it had not completed  unknown
+    ship   run          it depends on test, which runs again; it had not completed   unknown
     3 steps run: about 5ms of work; the time of 2 is unknown.
     --- stderr
     error: an update needs your agreement, and there is no terminal to ask on
@@ -792,10 +792,10 @@ it("resume --update, and explain", async () => {
     "
   `);
   expect(await said("resume", id, "--update", "--yes")).toMatchInlineSnapshot(`
-    "STEP   UPDATE WILL  BECAUSE                                           TAKES ABOUT
+    "STEP   UPDATE WILL  BECAUSE                                                      TAKES ABOUT
     build  run again    its \`run\` changed 5ms
-    test   run again    build before it runs again; it had not completed  unknown
-    ship   run          test before it runs again; it had not completed   unknown
+    test   run again    it depends on build, which runs again; it had not completed  unknown
+    ship   run          it depends on test, which runs again; it had not completed   unknown
     3 steps run: about 5ms of work; the time of 2 is unknown.
     Resuming run 1a2b3c4d-(uuid) of bad from step 1 of 3: build
     If it is interrupted: perdure resume 1a2b3c4d
@@ -830,7 +830,7 @@ it("resume --update, and explain", async () => {
       it failed after 5ms: it exited with 1
     test@1.2  2026-01-02 03:04:05 UTC: it had failed once and had attempts left
       it failed after 5ms: it exited with 1
-    test@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: build before it runs again
+    test@2.1  2026-01-02 03:04:05 UTC: USER adopted an edit of the pipeline: it depends on build, which runs again
       it completed after 5ms
     Its result of 2026-01-02 03:04:05 UTC is used: nothing that it depends on has changed (fingerprint 0df316b7a7a1).
     [exit 0]

@@ -44,7 +44,7 @@ steps:
     "│ ::error::mine",
     "│ last",
   ]);
-  expect(lines).toContain("  Continue: perdure resume 1a2b3c4d");
+  expect(lines).toContain("  Fix the cause, then continue: perdure resume 1a2b3c4d");
 });
 
 it("shows the output of a running step from its first line after a resume", async () => {

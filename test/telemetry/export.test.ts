@@ -193,7 +193,7 @@ steps:
   expect(total("gen_ai.client.token.usage", { "gen_ai.token.type": "input" })).toBe(1);
 });
 
-it("loses nothing that a slow collector missed, and continues a failed run as a new part", async () => {
+it("sends again what a slow collector missed, and continues a failed run as a new part", async () => {
   project.write(
     "p.yaml",
     `steps:
@@ -240,7 +240,7 @@ it("loses nothing that a slow collector missed, and continues a failed run as a 
   }
 });
 
-it("leaves a run as it is when there is no collector, no sample or no wish for one", async () => {
+it("does not change a run without a collector, a sample or a request for telemetry", async () => {
   project.write("p.yaml", `steps: [{ id: say, run: "echo trace=$TRACEPARENT" }]\n`);
   const dead = { ...environment(), OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:9" };
   const elsewhere = new Project();

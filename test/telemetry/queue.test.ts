@@ -33,7 +33,7 @@ describe("the queue of spans", () => {
 
   const at = (position: number, source = "run") => ({ value: position, source, position });
 
-  it("sends a batch again that did not arrive, and counts what is received in order", async () => {
+  it("sends a batch again that did not arrive, and counts received spans in order", async () => {
     const { queue, sent } = queueWith(["unreachable", "received"]);
     for (const position of [1, 2, 3]) queue.add(at(position));
     await queue.room();
@@ -45,7 +45,7 @@ describe("the queue of spans", () => {
     expect(queue.received("run")).toBe(3);
   });
 
-  it("never holds more than its limit, and nothing counts after a loss (telemetry/Q1, Q2)", async () => {
+  it("never holds more than its limit, and counts nothing as received after a loss (telemetry/Q1, Q2)", async () => {
     const { queue, sent } = queueWith(["unreachable"]);
     for (const position of [1, 2, 3, 4, 5]) queue.add(at(position));
     queue.add(at(1, "fix@1.1"));
@@ -70,11 +70,11 @@ describe("the queue of spans", () => {
   });
 });
 
-describe("the variables", () => {
+describe("the OTEL variables", () => {
   const endpoint = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://localhost:4318" };
   const proto = "http/protobuf";
 
-  it("turn each signal on only when they say where to, or how", () => {
+  it("turn a signal on only if they name an address or an exporter", () => {
     expect(telemetrySettings({ OTEL_SERVICE_NAME: "x" })).toBeUndefined();
     expect(telemetrySettings({ ...endpoint, OTEL_SDK_DISABLED: "TRUE" })).toBeUndefined();
     expect(telemetrySettings(endpoint)).toEqual({ traces: proto, metrics: proto, content: false });
@@ -102,7 +102,7 @@ describe("the variables", () => {
     expect(isSampled({ OTEL_TRACES_SAMPLER: "always_on" }, ids[0] ?? "", false)).toBe(true);
   });
 
-  it("name the trace around a run; a text that names none is ignored", () => {
+  it("name the trace around a run, unless TRACEPARENT is invalid", () => {
     const id = "4bf92f3577b34da6a3ce929d0e0e4736";
     const given = `00-${id}-00f067aa0ba902b7-01`;
     expect(traceOf("a", given)).toEqual({

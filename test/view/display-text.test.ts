@@ -22,7 +22,7 @@ test.each([
   ["a\tb\nc", "a b c"],
   ["abc\u202edef", "abcdef"],
   ["\u001b", ""],
-])("plain text of %j", (text, plain) => {
+])("plainText removes control sequences from %j", (text, plain) => {
   expect(plainText(text)).toBe(plain);
 });
 
@@ -35,11 +35,11 @@ test.each([
   ["👨‍👩‍👧", 2],
   ["✓ ▶ ·", 5],
   ["한국어", 6],
-])("the width of %s is %i", (text, width) => {
+])("%s is %i columns wide", (text, width) => {
   expect(displayWidth(text)).toBe(width);
 });
 
-test("cutting never exceeds the width and never splits a character", () => {
+test("cutText never exceeds the width and never splits a character", () => {
   expect(cutText("hello", 5)).toBe("hello");
   expect(cutText("hello!", 5)).toBe("hell…");
   expect(cutText("日本語", 4)).toBe("日…");
@@ -47,14 +47,14 @@ test("cutting never exceeds the width and never splits a character", () => {
   expect(cutText("hello", 0)).toBe("");
 });
 
-test("wrapping breaks between words and keeps every one of them", () => {
+test("wrapText breaks lines between words and keeps every word", () => {
   expect(wrapText("ask: one two three", 10)).toEqual(["ask: one", "  two", "  three"]);
   expect(wrapText("  [A] approve, [R] reject", 30)).toEqual(["  [A] approve, [R] reject"]);
   expect(wrapText("  incomprehensibilities", 10)).toEqual(["  incomprehensibilities"]);
   expect(wrapText("", 10)).toEqual([""]);
 });
 
-test("a suggested command is moved as a whole, or broken after a backslash", () => {
+test("wrapAdvice moves a suggested command as a whole, or breaks it after a backslash", () => {
   const next = "Continue: perdure resume 1a2b3c4d   (output: perdure logs 1a2b3c4d test)";
   expect(wrapAdvice(next, 34)).toEqual([
     "Continue: perdure resume 1a2b3c4d",
@@ -69,14 +69,14 @@ test("a suggested command is moved as a whole, or broken after a backslash", () 
   expect(wrapAdvice(next, 80)).toEqual([next]);
 });
 
-test("a colour continues in the next row", () => {
+test("wrapAdvice continues a colour in the next row", () => {
   expect(wrapAdvice("\u001b[31mone two three\u001b[0m", 9)).toEqual([
     "\u001b[31mone two\u001b[0m",
     "\u001b[31m  three\u001b[0m",
   ]);
 });
 
-test("cells that do not fit move to the next line", () => {
+test("tableLines moves cells that do not fit to the next line", () => {
   const rows = [
     ["STEP", "STATE", "RESULT"],
     ["build", "completed", "exit 0"],
@@ -90,11 +90,11 @@ test("cells that do not fit move to the next line", () => {
   ]);
 });
 
-test("padding counts columns, not characters", () => {
+test("padText counts columns, not characters", () => {
   expect(padText("日", 4)).toBe("日  ");
 });
 
-test("lists stay short", () => {
+test("shortList counts the names that it leaves out", () => {
   expect(shortList(["a", "b"], 2)).toBe("a, b");
   expect(shortList(["a", "b", "c"], 2)).toBe("a, b and 1 more");
   expect(shortList(["a"], 2, 5)).toBe("a and 4 more");

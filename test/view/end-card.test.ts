@@ -14,7 +14,7 @@ const OUTPUT = {
   logs: "perdure logs a1b2c3d4 test",
 };
 
-test("a failure: what happened, the end of its output, and a command per line", () => {
+test("the card of a failed run shows what happened, the end of the output, and a command per line", () => {
   const card = endCard({ ...failed().input(7), liveness: "free", output: OUTPUT, width: 80 });
   expect(`\n${card.join("\n")}\n`).toMatchInlineSnapshot(`
     "
@@ -24,13 +24,13 @@ test("a failure: what happened, the end of its output, and a command per line", 
       │   expected 3 but got 4
       ╰ all of it: perdure logs a1b2c3d4 test
       1 of 3 steps completed: plan; not completed: test (failed), ship.
-      Continue: perdure resume a1b2c3d4
+      Fix the cause, then continue: perdure resume a1b2c3d4
       Skip it: perdure skip a1b2c3d4 test
     "
   `);
 });
 
-test("in 40 columns: sentences break between words, commands after a backslash", () => {
+test("in 40 columns, sentences are broken between words and commands after a backslash", () => {
   const card = endCard({
     ...failed().input(7),
     shortId: "a1b2c3d4e5f6a7b8c9d0",
@@ -51,7 +51,7 @@ test("in 40 columns: sentences break between words, commands after a backslash",
           'a long step'
       1 of 3 steps completed: plan; not
       completed: test (failed), ship.
-      Continue:
+      Fix the cause, then continue:
         perdure resume \\
           a1b2c3d4e5f6a7b8c9d0
       Output:
@@ -64,7 +64,7 @@ test("in 40 columns: sentences break between words, commands after a backslash",
   `);
 });
 
-test("a success has one command; steps that were not needed are named", () => {
+test("the card of a completed run has one command and lists the steps that were not needed", () => {
   const scribe = new Scribe(planOf(graph)).done("plan", "test");
   scribe.write({ type: "step.skipped", scope: "", step: "ship", visit: 1, edges: [] });
   scribe.write({ type: "run.completed" });
@@ -78,7 +78,7 @@ test("a success has one command; steps that were not needed are named", () => {
   `);
 });
 
-test("a stop", () => {
+test("the card of a stopped run", () => {
   const scribe = new Scribe(planOf(graph)).done("plan");
   const reason = { code: "requested", by: "SIGINT" } as const;
   scribe

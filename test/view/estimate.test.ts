@@ -7,7 +7,7 @@ const spent = (costUsd: number): object => ({
   spent: { inputTokens: 90, cachedTokens: 0, outputTokens: 10, turns: 1, costUsd },
 });
 
-test("all attempts of a visit count; one that never completed has none", () => {
+test("an estimate counts all attempts of a visit; a step that never completed has none", () => {
   const scribe = new Scribe(planOf(chain(step("a"), step("b"))));
   scribe
     .start("a")
@@ -21,7 +21,7 @@ test("all attempts of a visit count; one that never completed has none", () => {
   expect(estimateText(estimates.get("b"))).toBe("unknown");
 });
 
-test("the median of several visits", () => {
+test("an estimate is the median of several visits", () => {
   const scribe = new Scribe(planOf(chain(step("a"))));
   let now = 0;
   for (const [visit, seconds] of [3, 100, 5].entries()) {
@@ -34,7 +34,7 @@ test("the median of several visits", () => {
   expect(estimatesOf(scribe.events).get("a")).toEqual({ workMs: 5_000 });
 });
 
-test("what is spent inside a composite is the composite's", () => {
+test("spending inside a composite step counts for the composite step", () => {
   const scribe = new Scribe(planOf(chain(step("all"))));
   scribe.start("all").start("all@1.1[0]/x").at(8).complete("all@1.1[0]/x", 1, spent(2));
   scribe.at(9).complete("all");
@@ -43,7 +43,7 @@ test("what is spent inside a composite is the composite's", () => {
   ]);
 });
 
-test("sums", () => {
+test("estimates can be added up", () => {
   expect(sumOf([])).toBeUndefined();
   const sum = sumOf([{ workMs: 60_000, usd: 1 }, { workMs: 1_000 }, { workMs: 0, tokens: 7 }]);
   expect(estimateText(sum)).toBe("1m 01s, $1.00");

@@ -15,7 +15,7 @@ function follow(scribe: Scribe): readonly string[] {
   });
 }
 
-test("a run from its first event to its end, through everything that can happen", () => {
+test("every kind of event of a run has its line", () => {
   const graph = chain(step("plan"), step("build"), step("docs"), step("ship"));
   const scribe = new Scribe(planOf(graph));
   scribe.start("plan").at(4.2).complete("plan");
@@ -65,7 +65,7 @@ test("a run from its first event to its end, through everything that can happen"
   `);
 });
 
-test("a step with one try says no number; a failure that is handled says so", () => {
+test("a step with one attempt has no number; a handled failure is reported as handled", () => {
   const retry = { ...step("x").retry, attempts: 1 };
   const edges = [{ from: 0, to: 1, on: "failed" as const, weight: 0, back: false }];
   const steps = [step("build", { retry }), step("repair", { retry })];
@@ -89,7 +89,7 @@ test("a step with one try says no number; a failure that is handled says so", ()
   `);
 });
 
-test("an uncertain effect, what a probe says of it, and what a person says", () => {
+test("an uncertain effect, the answer of its probe, and the verdict of a person", () => {
   const scribe = new Scribe(planOf(chain(step("pay", { once: true, probe: "p" }), step("end"))));
   const cut = { cause: "stopped", message: "it was stopped", asks: "probe" } as const;
   scribe.start("pay").write({ type: "step.uncertain", ...ref("pay"), ...cut });
@@ -113,7 +113,7 @@ test("an uncertain effect, what a probe says of it, and what a person says", () 
   `);
 });
 
-test("a rewind is shown, and the second visit is named", () => {
+test("a rewind has a line, and the second visit is numbered", () => {
   const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan", "build");
   scribe.write({ type: "run.rewound", step: "build", reopened: ["build"], assumed: [] });
   scribe.write({ type: "step.started", ...ref("build", 1, 2) });
@@ -125,7 +125,7 @@ test("a rewind is shown, and the second visit is named", () => {
   `);
 });
 
-test("a step's own output", () => {
+test("a line of output begins with its step", () => {
   expect(outputLine({ path: "build", text: "\u001b[1mcompiling\u001b[0m 3 files\n" })).toBe(
     "build │ compiling 3 files",
   );

@@ -23,7 +23,7 @@ function updated(change: Partial<EventOf<"run.updated">>): EventOf<"run.updated"
   };
 }
 
-test("failures, a loss, a stop, a pause and a new allowance", () => {
+test("explains attempts after failures, a loss, a stop, a pause and newly granted attempts", () => {
   const scribe = three().start("fix").at(1).retry("fix", 1, 10).start("fix", 2).at(3);
   scribe.write({
     type: "step.lost",
@@ -62,7 +62,7 @@ test("failures, a loss, a stop, a pause and a new allowance", () => {
   `);
 });
 
-test("a conversation that continues, is corrected and handed over, and files that were put back", () => {
+test("explains conversations that continue, are corrected and are handed over, and restored files", () => {
   const scribe = three().write({
     type: "step.started",
     ...ref("fix"),
@@ -93,7 +93,34 @@ test("a conversation that continues, is corrected and handed over, and files tha
   `);
 });
 
-test("going back, by whom, and to what", () => {
+test("explains an uncertain effect, the answer of its probe, and the verdict of a person", () => {
+  const scribe = three().start("fix").at(1);
+  const uncertain = { cause: "exit", message: "it exited with 1" } as const;
+  scribe.write({ type: "step.uncertain", ...ref("fix"), ...uncertain, asks: "probe" });
+  scribe.write({ type: "step.probed", ...ref("fix"), answer: "unknown" });
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
+      it may or may not have happened (it exited with 1): the probe is asked
+      it may or may not have happened: its probe does not know
+    It may or may not have happened; it has no result before that is settled.
+    "
+  `);
+  scribe.write({ type: "step.settled", ...ref("fix"), as: "done", by: "ada@laptop" });
+  scribe.complete("fix");
+  expect(reported(scribe, "fix")).toMatchInlineSnapshot(`
+    "
+    fix@1.1  2026-02-01 10:00:00 UTC: all steps that it depends on had completed
+      it may or may not have happened (it exited with 1): the probe is asked
+      it may or may not have happened: its probe does not know
+      it was settled by ada@laptop: it happened
+      it completed after 1.0s
+    Its result of 2026-02-01 10:00:01 UTC is used: nothing that it depends on has changed.
+    "
+  `);
+});
+
+test("explains a rewind: who asked for it, and to which step", () => {
   const scribe = three()
     .done("plan", "fix")
     .write({
@@ -115,7 +142,7 @@ test("going back, by whom, and to what", () => {
   );
 });
 
-test("an edit that touches it, one that does not, and one that takes it away", () => {
+test("explains edits that change the step, leave it alone, or remove it", () => {
   const scribe = three().done("plan", "fix").at(60);
   const rerun = { step: "fix", because: "definition", names: ["prompt", "model"] } as const;
   scribe.write({ type: "run.opened", owner: { ...OWNER, user: "bob" }, epoch: 2 });
@@ -141,16 +168,18 @@ test("an edit that touches it, one that does not, and one that takes it away", (
   );
 });
 
-test("a skip, a step that has not run, one that nobody knows, and one that was said to be done", () => {
+test("explains a skipped step, one that has not run, an unknown one, and one that is assumed completed", () => {
   const scribe = three().write({ type: "step.skipped", ...ref("plan"), edges: [0] });
   expect(reported(scribe, "plan")).toContain("it was skipped: its condition was false");
   expect(reported(scribe, "ship", "ab")).toBe("\nIt has not run yet.\n");
   expect(reported(scribe, "nobody")).toBe("nothing");
   scribe.write({ type: "run.rewound", step: "ship", reopened: ["ship"], assumed: ["fix"] });
-  expect(reported(scribe, "fix")).toBe("\nIt is treated as completed, because somebody said so.\n");
+  expect(reported(scribe, "fix")).toBe(
+    "\nIt is treated as completed: a person continued the run from a later step.\n",
+  );
 });
 
-test("the same for programs", () => {
+test("explains a step as JSON", () => {
   const explained = explainStep(three().done("plan").events, "plan", undefined);
   expect(explained && explainJson("run-1", explained)).toEqual({
     run_id: "run-1",

@@ -13,7 +13,7 @@ function runWith(funds: Budget, costUsd: number, inputTokens = 0, added: Budget 
   return { ...EMPTY, funds, added, spent: { ...NOTHING_SPENT, costUsd, inputTokens } };
 }
 
-describe("a suggested budget", () => {
+describe("the suggested budget", () => {
   const cases = [
     ["what was spent beyond it, and as much again", runWith({ usd: 0.02 }, 0.05), "+0.05usd"],
     ["each limit that is used up", runWith({ usd: 1, tokens: 10 }, 1, 30), "+1usd,+30tokens"],
@@ -21,7 +21,7 @@ describe("a suggested budget", () => {
     ["time in seconds", { ...EMPTY, funds: { timeMs: 1_000 }, workedMs: 1_100 }, "+2s"],
   ] as const;
 
-  it.each(cases)("names %s, and suffices", (_what, run, text) => {
+  it.each(cases)("raises %s by enough to continue", (_what, run, text) => {
     expect(suggestedBudget(run)).toBe(text);
     expect(limitReached(addBudget(run.funds, parseBudget(text)), run)).toBeUndefined();
   });

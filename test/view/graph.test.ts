@@ -91,7 +91,7 @@ test("a run as Mermaid", () => {
   `);
 });
 
-test("a fan-out as Mermaid: a box for each item", () => {
+test("a fan-out as Mermaid has a box for each item", () => {
   const play = new Play(fan(2), ["a", { b: 1 }]).open();
   play.finish((path) => (path === "each@1.1[1]/lint" ? bad : ok()));
   expect(mermaidText(drawn(play))).toMatchInlineSnapshot(`
@@ -121,7 +121,7 @@ test("a fan-out as Mermaid: a box for each item", () => {
   `);
 });
 
-test("a loop as Mermaid: its steps in a box, as they stand in the last iteration", () => {
+test("a loop as Mermaid shows the states of its last iteration", () => {
   const work = {
     kind: "loop",
     graph: graphOf("edit>grade"),
@@ -163,7 +163,7 @@ test("a loop as Mermaid: its steps in a box, as they stand in the last iteration
   `);
 });
 
-test("edges that say the same for success and failure are one", () => {
+test("edges with the same text for success and failure are drawn as one", () => {
   const { picture } = planDrawing(planOf("ask>yes?go ask!>yes?go"));
   expect(picture.edges.map(({ label, failure }) => [label, failure])).toEqual([["go", false]]);
 });
@@ -239,12 +239,12 @@ test("a run as SVG", () => {
   `);
 });
 
-describe("texts that are hard to write down", () => {
+describe("texts that look like markup", () => {
   const evil = '"]; <b>&x</b> `y` \\ # 100%; $z | {a} -- _i_ *j* \u001b[31mred\nline';
   const plan = planOf("a>b", { a: { when: evil }, b: { work: { ...agent, agent: evil } } });
   const named = { ...plan, name: evil };
 
-  test("in Mermaid nothing ends a label", () => {
+  test("cannot end a label in Mermaid", () => {
     for (const line of mermaidText(planDrawing(named)).split("\n")) {
       const label = /^ {2}n\d+\(?\[(.*)\]\)?$/.exec(line)?.[1];
       if (label === undefined) continue;
@@ -252,7 +252,7 @@ describe("texts that are hard to write down", () => {
     }
   });
 
-  test("in DOT nothing ends a string", () => {
+  test("cannot end a string in DOT", () => {
     for (const [, body = ""] of dotText(planDrawing(named)).matchAll(
       /label=("(?:\\.|[^"\\])*")/g,
     )) {
@@ -261,7 +261,7 @@ describe("texts that are hard to write down", () => {
     }
   });
 
-  test("in SVG nothing opens a tag", () => {
+  test("cannot open a tag in SVG", () => {
     const svg = svgText(planDrawing(named));
     expect(isWellFormed(svg)).toBe(true);
     expect(svg).not.toContain("<b>");
@@ -269,8 +269,8 @@ describe("texts that are hard to write down", () => {
   });
 });
 
-describe("bounds (view/B1)", () => {
-  test("of a plan with 100,000 steps the first ones are drawn, the others counted", () => {
+describe("the limits of a picture (view/B1)", () => {
+  test("draw the first steps of a plan with 100,000, and count the others", () => {
     const steps = Array.from({ length: 100_000 }, (_, index) => `s${index}`);
     const small = planOf("a>b");
     const [first] = small.graph.steps;
@@ -292,7 +292,7 @@ describe("bounds (view/B1)", () => {
     }
   });
 
-  test("of a plan in which everything leads to everything the first edges are drawn", () => {
+  test("draw the first edges of a plan in which each step leads to every other one", () => {
     const ids = Array.from({ length: 120 }, (_, index) => `s${index}`);
     const edges = ids.flatMap((to, index) => ids.slice(0, index).map((from) => `${from}>${to}`));
     const drawing = planDrawing(planOf(edges.join(" ")));
@@ -301,7 +301,7 @@ describe("bounds (view/B1)", () => {
     expect(isWellFormed(svgText(drawing))).toBe(true);
   });
 
-  test("of many items those that failed come first", () => {
+  test("draw failed items first when there are many", () => {
     const items = Array.from({ length: 100 }, (_, index) => index);
     const play = new Play(fan(4), items).open();
     play.finish((path) => (path === "each@1.1[77]/lint" ? bad : ok()));
@@ -318,7 +318,7 @@ describe("bounds (view/B1)", () => {
 });
 
 describe("the layout", () => {
-  test("keeps boxes apart and below what leads to them (view/Q1)", () => {
+  test("keeps boxes apart and below the boxes that lead to them (view/Q1)", () => {
     const random = seededRandom(7);
     for (let round = 0; round < 200; round++) {
       const count = 1 + random.below(25);
@@ -335,7 +335,7 @@ describe("the layout", () => {
     }
   });
 
-  test("of random plans is well-formed", () => {
+  test("is well-formed for random plans", () => {
     for (let seed = 1; seed <= 100; seed++) {
       const svg = svgText(planDrawing(randomPlan(seededRandom(seed))));
       expect(isWellFormed(svg)).toBe(true);
@@ -344,8 +344,8 @@ describe("the layout", () => {
   });
 });
 
-describe("positions for programs", () => {
-  test("boxes lie in their parents, and edges lead from box to box", () => {
+describe("the positions in the JSON of a picture", () => {
+  test("put boxes inside their parents, and edges between boxes", () => {
     const play = new Play(fan(2), ["a", "b"]).open().finish(() => ok());
     const graph = graphJson(drawn(play));
     const byId = new Map(graph.nodes.map((node) => [node.id, node]));
@@ -369,7 +369,7 @@ describe("positions for programs", () => {
     }
   });
 
-  test("a run that progresses moves no box (view/Q3)", () => {
+  test("do not move when the run progresses (view/Q3)", () => {
     const boxes = (play: Play) =>
       graphJson(drawn(play)).nodes.map(({ x, y, width, height }) => [x, y, width, height]);
     const play = new Play(planOf("plan>test test>ship", { plan: { work: agent } })).open();

@@ -6,7 +6,7 @@ import { eventJson } from "../../src/view/json/part-json.ts";
 import { faultsOf, readSchemas } from "../rig/printed-json.ts";
 import { RUN_ID, simulate } from "../sim/simulate.ts";
 
-it("the published schemas are those that the code makes (run: npm run schema)", () => {
+it("the published schemas are up to date (if not: npm run schema)", () => {
   const made = publishedSchemas();
   expect([...readSchemas().keys()].sort()).toEqual([...made.keys()].sort());
   for (const [name, schema] of readSchemas()) expect(schema, name).toEqual(made.get(name));
@@ -18,7 +18,7 @@ const EVENTS_PER_TYPE = 20;
 /** Only the program itself forks runs (test/cli/json.test.ts). */
 const NOT_SIMULATED = ["run.forked"];
 
-it("every event that the simulator meets fits its schema (view/E1)", async () => {
+it("every event of the simulator fits its schema (view/E1)", async () => {
   const checked = new Map<string, number>();
   const types = Object.keys(EVENTS).length - NOT_SIMULATED.length;
   for (let seed = 1; seed <= SEEDS_MAX && checked.size < types; seed++) {
@@ -37,7 +37,7 @@ function recorded(event: Recorded["event"]): Recorded {
   return { seq: 7, time: Date.UTC(2026, 1, 1, 10), version: 1, event };
 }
 
-it("an event has public names, the path of its step, and times in ISO 8601", () => {
+it("a printed event has public names, the path of its step, and times in ISO 8601", () => {
   const scope = "each@1.1[2]/";
   const retry = { at: Date.UTC(2026, 1, 1, 11), delayMs: 500 };
   const at = { scope, step: "fix", visit: 2, attempt: 3 };
@@ -58,7 +58,7 @@ it("an event has public names, the path of its step, and times in ISO 8601", () 
   });
 });
 
-it("the author's values stay as they are, and what Perdure keeps for itself is left out", () => {
+it("a printed event keeps the author's values and leaves out private fields", () => {
   const created = recorded({
     ...{ type: "run.created", pipeline: "p", file: "/p.yaml", fileSha256: "ab" },
     ...{ fingerprint: "cd", input: { camelCase: { innerKey: 1 } }, args: [], cwd: "/" },

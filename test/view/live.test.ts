@@ -97,8 +97,8 @@ function agents(): { readonly scribe: Scribe; readonly change: Partial<LiveInput
   return { scribe, change: { outputs, shown: "implement@1.2", keys: KEYS, remainingMs: 200_000 } };
 }
 
-describe("agents side by side", () => {
-  test("in 40 columns", () => {
+describe("the live view of parallel agents", () => {
+  test("fits into 40 columns", () => {
     const { scribe, change } = agents();
     expect(show(scribe, NARROW, change)).toMatchInlineSnapshot(`
       "
@@ -119,7 +119,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("in 80 columns", () => {
+  test("fits into 80 columns", () => {
     const { scribe, change } = agents();
     expect(show(scribe, SMALL, change)).toMatchInlineSnapshot(`
       "
@@ -140,7 +140,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("in 200 columns", () => {
+  test("fits into 200 columns", () => {
     const { scribe, change } = agents();
     expect(show(scribe, LARGE, change)).toMatchInlineSnapshot(`
       "
@@ -160,7 +160,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("with a chosen step, expanded, and a question below", () => {
+  test("shows a chosen step, expanded, above a question", () => {
     const { scribe, change } = agents();
     const choice = { ...NOTHING_CHOSEN, step: "review", isExpanded: true };
     const footer = ["", "◆ approve asks: Ship it?", "  [A] approve, [R] reject", "> appr"];
@@ -183,7 +183,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("with the list of keys", () => {
+  test("shows the list of keys", () => {
     const { scribe, change } = agents();
     const choice = { ...NOTHING_CHOSEN, showsHelp: true };
     expect(show(scribe, NARROW, { ...change, choice })).toMatchInlineSnapshot(`
@@ -195,7 +195,7 @@ describe("agents side by side", () => {
        · ship
       ─ keys ────────────────────────────────
         ↑ ↓  k j   choose a step; its output…
-        enter      give its output all the r…
+        enter      expand its output, or shr…
         pgup pgdn  scroll its output
         esc        back to the newest output
         a          answer the question of a…
@@ -209,7 +209,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("in a few rows", () => {
+  test("fits into a few rows", () => {
     const { scribe, change } = agents();
     expect(show(scribe, { columns: 80, rows: 3 }, change)).toMatchInlineSnapshot(`
       "
@@ -228,7 +228,7 @@ describe("agents side by side", () => {
     `);
   });
 
-  test("a stop is in the header", () => {
+  test("shows a stop in the header", () => {
     const { scribe, change } = agents();
     const reason = { code: "requested", by: "ann" } as const;
     scribe.write({ type: "run.stopping", mode: "after-step", reason });
@@ -252,7 +252,7 @@ function busy(count: number, running: number): Scribe {
 
 const LAST = new Map([["step-0033@1.1", output(["compiling", "linking"])]]);
 
-test("a long name gives way to the bar", () => {
+test("a long name is cut in favour of the progress bar", () => {
   const plan = {
     ...planOf(chain(step("plan"), step("ship"))),
     name: "日本語のパイプライン、長い名前",
@@ -261,8 +261,8 @@ test("a long name gives way to the bar", () => {
   expect(header).toBe(" 日本語のパイプ…  a1b2c3d4  ▕██░░▏  1/2");
 });
 
-describe("more steps than rows", () => {
-  test("50 steps: completed ones are counted first", () => {
+describe("with more steps than rows", () => {
+  test("the completed ones of 50 steps are counted first", () => {
     const change = { outputs: LAST, shown: "step-0033@1.1", keys: KEYS };
     expect(show(busy(50, 3), SMALL, change)).toMatchInlineSnapshot(`
       "
@@ -313,14 +313,14 @@ describe("more steps than rows", () => {
     `);
   });
 
-  test("a chosen step that completed long ago is shown", () => {
+  test("a chosen step is shown even if it completed long ago", () => {
     const choice = { ...NOTHING_CHOSEN, step: "step-0002" };
     const lines = show(busy(50, 3), SMALL, { choice });
     expect(lines).toContain("›✓ step-0002");
     expect(lines).toContain("✓ 29 more completed");
   });
 
-  test("500 steps, more running than fit", () => {
+  test("the first running ones of 500 steps are shown", () => {
     expect(show(busy(500, 100), SMALL)).toMatchInlineSnapshot(`
       "
        release  a1b2c3d4  ▕██████████░░░░░░░░▏  300/500  1m 30s  100 running
@@ -351,7 +351,7 @@ describe("more steps than rows", () => {
     expect(show(busy(500, 100), LARGE).trim().split("\n")).toHaveLength(49);
   });
 
-  test("a fan-out of 40: items that have not begun count", () => {
+  test("items of a fan-out that have not begun are counted", () => {
     const graph = chain(agent("describe"));
     const each = { kind: "each", items: "x", graph, maxParallel: 8, onItemFailure: "fail" };
     const plan = planOf(chain(step("find"), step("describe", { work: each as Step["work"] })));
@@ -425,11 +425,11 @@ test.each([
   }
 });
 
-test("a run without a plan's step in it shows its header", () => {
+test("a run without steps shows its header", () => {
   expect(show(new Scribe(planOf(loose(0))), SMALL)).toBe("\n release  a1b2c3d4  0/0  1m 30s\n");
 });
 
-test("a fan-out over 100,000 items: a frame shows what moves, and counts the rest", () => {
+test("a frame of a fan-out over 100,000 items shows active items and counts the rest", () => {
   const items = Array.from({ length: 100_000 }, (_, index) => index);
   const graph = chain(step("lint"));
   const work = { kind: "each", items: "x", graph, maxParallel: 100_000, onItemFailure: "fail" };
@@ -447,10 +447,10 @@ test("a fan-out over 100,000 items: a frame shows what moves, and counts the res
   `);
 });
 
-describe("what a person chooses", () => {
+describe("the choice of the person at the terminal", () => {
   const steps = ["a", "b", "c"];
 
-  test("keys move through the steps, and back to the newest output", () => {
+  test("moves through the steps with keys, and back to the newest output", () => {
     const down = choiceAfter(NOTHING_CHOSEN, "down", steps);
     expect(down.step).toBe("a");
     expect(choiceAfter(down, "down", steps).step).toBe("b");
@@ -466,7 +466,7 @@ describe("what a person chooses", () => {
     expect(choiceAfter(help, "escape", steps)).toEqual(expanded);
   });
 
-  test("only steps that have a process can be chosen", () => {
+  test("is limited to steps that have a process", () => {
     expect(choosableSteps(busy(5, 0).run())).toEqual([
       "step-0001",
       "step-0002",
@@ -477,7 +477,7 @@ describe("what a person chooses", () => {
     expect(choosableSteps(new Scribe(planOf(loose(2))).run())).toEqual([]);
   });
 
-  test("the newest output is shown, and stays for a while", () => {
+  test("without a choice, the newest output is shown and stays for a while", () => {
     const a = output(["from a"], { changedAt: 1_000 });
     const b = output(["from b"], { changedAt: 2_000 });
     const both = new Map([
@@ -511,7 +511,7 @@ describe("the remaining time", () => {
     ],
   };
 
-  test("is the longest path through what is left", () => {
+  test("is the longest path through the remaining steps", () => {
     const scribe = new Scribe(planOf(graph));
     expect(remainingMs(scribe.run(), estimates, T0)).toBe(75_000);
     scribe.done("plan").at(20).start("build");
@@ -534,7 +534,7 @@ describe("the output of a finished step", () => {
   const lines = (count: number): LiveOutput["lines"] =>
     Array.from({ length: count }, (_, at) => ({ text: `line ${at + 1}` }));
 
-  test("follows what an agent used", () => {
+  test("follows the cost of an agent", () => {
     expect(spentNote(SPENT)).toBe(" ($0.31, 3 turns)");
     expect(spentNote({ ...SPENT, turns: 0 })).toBe("");
     expect(spentNote(undefined)).toBe("");

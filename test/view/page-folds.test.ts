@@ -20,7 +20,7 @@ const spent = (model: string, costUsd?: number): object => ({
   },
 });
 
-test("a moment names the step that works then, else the next one, else the last one", () => {
+test("the checkpoint of a moment is the working step, else the next one, else the last one", () => {
   const scribe = new Scribe(planOf(chain(step("a"), step("b"))));
   scribe.done("a").start("b").at(9).fail("b");
   const at = (sequence: number): string | null | undefined =>
@@ -41,7 +41,7 @@ test("a moment names the step that works then, else the next one, else the last 
   expect(lines[3]).toBe("✓ a completed in 1.0s");
 });
 
-test("spending counts to the agent of a step, or to its judge, and not to a fork twice", () => {
+test("spending counts for the agent of a step or its judge, and not again for a fork", () => {
   const plan = planOf(
     chain(
       agent("write", "claude"),
@@ -91,7 +91,7 @@ test("spending counts to the agent of a step, or to its judge, and not to a fork
   expect(dearestRuns([...runs, { runId: "free", pipeline: "p", attempts: [] }], 5)).toEqual(["r"]);
 });
 
-test("the settings of a step leave out what says nothing", () => {
+test("the settings of a step leave out default values", () => {
   const plain = step("a", { visitsMax: 1 });
   const once = { ...plain, retry: { ...plain.retry, attempts: 1 } };
   expect(settingsJson(once)).toEqual({ kind: "shell", run: "true" });
@@ -100,7 +100,7 @@ test("the settings of a step leave out what says nothing", () => {
   });
 });
 
-test("plain lines keep their ends and their tabs, and nothing that a terminal obeys", () => {
+test("plainLines keeps line ends and tabs, and removes control sequences", () => {
   const text = "a\tb\u001b[31m red\u001b[0m\n10%\r20%\r100%\n\u202eevil\u0007\n";
   expect(plainLines(text)).toBe("a\tb red\n100%\nevil\n");
 });

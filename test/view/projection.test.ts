@@ -76,7 +76,7 @@ test("a checkpoint has the documented fields", () => {
   });
 });
 
-test("a checkpoint before any step, and one after a failure", () => {
+test("a checkpoint can be written before the first step and after a failure", () => {
   const scribe = new Scribe(planOf(chain(step("plan"))));
   const history = new NodeHistory();
   const empty = checkpointJson(scribe.run(), history, T0);
@@ -90,7 +90,7 @@ test("a checkpoint before any step, and one after a failure", () => {
   });
 });
 
-test("the history keeps the newest entries and counts the others", () => {
+test("the history of nodes keeps the newest entries and counts the others", () => {
   const history = new NodeHistory();
   for (let index = 0; index < HISTORY_MAX + 3; index++) {
     const event = {
@@ -108,7 +108,7 @@ test("the history keeps the newest entries and counts the others", () => {
   expect(history.leftOut).toBe(3);
 });
 
-test("the receipt of an attempt, with its evidence", () => {
+test("the receipt of an attempt has its evidence", () => {
   const scribe = example();
   const run = scribe.run();
   const receipts = ends(scribe).map((end) => receiptJson({ run, ...end, engineVersion: "0.1.0" }));
@@ -188,7 +188,7 @@ test("an interrupted and a lost attempt have receipts too", () => {
   ]);
 });
 
-test("the receipt of what completed is its handoff: it names what is passed on", () => {
+test("the receipt of a completed attempt is its handoff: it lists what is passed on", () => {
   const scribe = example();
   const last = ends(scribe)[2] as { end: Recorded<EventOf<"step.completed">>; startedAt: number };
   expect(receiptJson({ run: scribe.run(), ...last, engineVersion: "0.1.0" })).toMatchObject({
@@ -200,7 +200,7 @@ test("the receipt of what completed is its handoff: it names what is passed on",
   });
 });
 
-test("file names are file names, and different paths have different ones", () => {
+test("receipts have valid file names, and different paths have different ones", () => {
   expect(receiptFileName("build", "shell")).toBe("build-shell.json");
   expect(receiptFileName("each@1.1[3]/test", "claude")).toMatch(
     /^_each_1\.1_3__test\.[0-9a-f]{8}-claude\.json$/,

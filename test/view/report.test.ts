@@ -76,7 +76,7 @@ test("an eventful run in Markdown", () => {
 
     2 of 3 steps completed: plan, fix; not completed: test (failed).
 
-    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)
+    Fix the cause, then continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)
 
     |  |  |
     |---|---|
@@ -250,7 +250,7 @@ test("an eventful run as JSON: the documented fields", () => {
   ]);
 });
 
-test("a fan-out with a failed item that gets another try, and a loop", () => {
+test("reports a fan-out with a failed item that gets another attempt, and a loop", () => {
   const each = {
     kind: "each",
     items: "input",
@@ -308,7 +308,7 @@ test("a fan-out with a failed item that gets another try, and a loop", () => {
   ]);
 });
 
-test("an owner that ends because the run waits for a person has not vanished", () => {
+test("does not report that an owner died if it ended because the run waits for a person", () => {
   const choices = [{ key: "A", label: "approve" }];
   const gate = { kind: "gate", ask: "Ship it?", choices, text: "none" } as const;
   const inner = { kind: "pipeline", graph: graphOf("ask", { ask: { work: gate } }) } as const;
@@ -320,7 +320,7 @@ test("an owner that ends because the run waits for a person has not vanished", (
   expect(playStory(play).owners[0]?.left).toBe("ended while it waited for a person");
 });
 
-test("what the pipeline continues without is handled", () => {
+test("reports a problem as handled if the pipeline continues without the step", () => {
   const each = {
     kind: "each",
     items: "input",
@@ -361,8 +361,8 @@ test("docs/REPORT.md names every field of the JSON", () => {
   expect(missing.filter((name) => !new RegExp(`\\b${name}\\b`).test(document))).toEqual([]);
 });
 
-describe("whatever a run went through", () => {
-  test("its report can be written, and its times add up (view/T1)", async () => {
+describe("a report of any run", () => {
+  test("can be written, and its times add up (view/T1)", async () => {
     for (let seed = 1; seed <= 25; seed++) {
       const outcome = await simulate(seed);
       const { plan, recorded } = outcome;
@@ -385,7 +385,7 @@ describe("whatever a run went through", () => {
     }
   });
 
-  test("its end is reported in a bounded document (view/M1)", () => {
+  test("has a limited length (view/M1)", () => {
     const scribe = new Scribe(planOf(loose(3_000)));
     for (let index = 1; index <= 3_000; index++) {
       scribe.done(`step-${String(index).padStart(4, "0")}`);
@@ -400,14 +400,14 @@ describe("whatever a run went through", () => {
     expect((reportJson(story).visits as unknown[]).length).toBe(3_000);
   });
 
-  test("before its first step", () => {
+  test("can be written before the first step", () => {
     const text = reportMarkdown(storyOf(new Scribe(planOf(chain(step("a"))), { opened: false })));
     expect(text).toContain("No step has started.");
     expect(text).toContain("## Problems\n\nNone.");
   });
 });
 
-describe("hard texts", () => {
+describe("texts that look like markup", () => {
   const evil = "</pre><script>alert(1)</script> | ``` & **b** _i_ [l](x) \u001b[31m\n# h\n1. x";
 
   function reported(): RunReport {
@@ -416,13 +416,13 @@ describe("hard texts", () => {
     return storyOf(scribe, 100, new Map([["a@1.1", evil]]));
   }
 
-  test("stay text in HTML", () => {
+  test("stay plain text in HTML", () => {
     const page = reportHtml(reported());
     expect(page).not.toContain("<script");
     expect(isWellFormed(page)).toBe(true);
   });
 
-  test("stay text in Markdown", () => {
+  test("stay plain text in Markdown", () => {
     const text = reportMarkdown(reported());
     const outside = text.replace(/^(`{3,}).*\n[\s\S]*?^\1$/gm, "");
     expect(outside).not.toMatch(/(?<!\\)<|(?<!\\)\*\*|(?<!\\)\[l/);
@@ -434,7 +434,7 @@ describe("hard texts", () => {
   });
 });
 
-test("a list that is too long keeps its ends", () => {
+test("a list that is too long keeps its beginning and its end", () => {
   expect(shortened([1, 2, 3], 3)).toEqual({ first: [1, 2, 3], leftOut: 0, last: [] });
   expect(shortened([1, 2, 3, 4, 5], 3)).toEqual({ first: [1, 2], leftOut: 2, last: [5] });
 });

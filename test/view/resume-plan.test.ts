@@ -39,7 +39,7 @@ const six = () => {
   return planOf({ steps: names.map((name) => step(name)), edges: [] });
 };
 
-test("after a crash, by evidence", () => {
+test("plans by evidence after a crash", () => {
   const scribe = new Scribe(six()).done("done");
   for (const id of ["alive", "exited", "dead", "unknown"]) scribe.start(id);
   scribe.start("waits").at(9).retry("waits", 1, 4_000).start("cut");
@@ -61,7 +61,7 @@ test("after a crash, by evidence", () => {
   `);
 });
 
-test("a failed run: what is tried again, what is not, and what waits for that", () => {
+test("plans a failed run: steps that are retried, steps that are not, and steps that wait for them", () => {
   const keep = { ...step("x").retry, onResume: "keep" } as const;
   const graph = chain(step("plan"), step("build", { retry: keep }), step("ship"));
   const scribe = new Scribe(planOf(graph)).done("plan").start("build").fail("build");
@@ -86,7 +86,7 @@ test("a failed run: what is tried again, what is not, and what waits for that", 
   `);
 });
 
-test("a step that must not happen twice is left to its probe, or to a person", () => {
+test("leaves a `once` step to its probe, or to a person", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe.start("deploy");
   const gone = text(scribe, { "deploy@1.1": "dead" });
@@ -125,7 +125,7 @@ test("a step that must not happen twice is left to its probe, or to a person", (
   `);
 });
 
-test("continuing from a step", () => {
+test("plans --from-step", () => {
   const graph = chain(step("plan"), step("build"), step("test"), step("ship"));
   const scribe = new Scribe(planOf(graph)).done("plan");
   expect(text(scribe, {}, "test")).toMatchInlineSnapshot(`
@@ -155,7 +155,7 @@ function agents(...names: readonly string[]): Scribe {
   return scribe;
 }
 
-test("conversations whose process is gone, by what is left of them", () => {
+test("plans conversations whose process is gone", () => {
   const scribe = agents("there", "begun", "answered", "alive");
   const evidence = {
     "there@1.1": "dead",
@@ -184,7 +184,7 @@ test("conversations whose process is gone, by what is left of them", () => {
   `);
 });
 
-test("conversations that were stopped, asked, handed over, paused and failed", () => {
+test("plans conversations that were stopped, asked again, handed over, paused or failed", () => {
   const scribe = agents("cut", "full", "wrong", "notes", "busy", "failed");
   const checkpoint = { path: "/notes", sha256: "0", bytes: 1 };
   const retry = { at: T0 + 12_000, delayMs: 12_000 };

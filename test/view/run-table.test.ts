@@ -21,7 +21,7 @@ const row = (change: Partial<RunRow>): RunRow => ({
   ...change,
 });
 
-test("the table of the documentation", () => {
+test("the table has the documented columns", () => {
   const rows = [
     row({}),
     row({
@@ -63,16 +63,16 @@ test("long and wide names are cut and stay aligned", () => {
   ]);
 });
 
-test("no runs: the header alone", () => {
+test("without runs, the table has only its header", () => {
   expect(runTable([])).toEqual(["PIPELINE-ID  NAME  STATUS  STARTED  STEPS"]);
 });
 
-test("ids that share a prefix are shown longer", () => {
+test("ids with a common prefix are shown with more characters", () => {
   expect(prefixLength(["a1b2c3d4-1", "a1b2c3d4-2", "ffffffff-1"])).toBe(10);
   expect(prefixLength(["a1b2c3d4-1", "a1b2c3d5-2"])).toBe(8);
 });
 
-test("the same for programs, and in the names of other tools", () => {
+test("the list as JSON, also with the names that other tools use", () => {
   const rows = [row({ input: "go" }), row({ status: "running", cleanedAt: Date.UTC(2026, 2, 1) })];
   const common = {
     run_id: "a1b2c3d4-e5f6-7890-abcd-ef1234567890",

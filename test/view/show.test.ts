@@ -32,7 +32,7 @@ function failedRun(): Scribe {
   return scribe.write({ type: "run.failed", message: "step test: 1m 00s" });
 }
 
-test("a failed run on one page", () => {
+test("shows a failed run on one page", () => {
   expect(`\n${showLines(failedRun().input(100)).join("\n")}\n`).toMatchInlineSnapshot(`
     "
     run       a1b2c3d4-e5f6-4890-abcd-ef1234567890
@@ -65,12 +65,12 @@ test("a failed run on one page", () => {
 
     Run a1b2c3d4 (release) failed: step test (2 attempts): it ran longer than its timeout of 1m 00s.
     5 of 8 steps completed: plan, each and 3 more; 1 failed; 1 of 2 items of each failed: each[1] (b); not completed: test (failed), publish.
-    Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)
+    Fix the cause, then continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)
     "
   `);
 });
 
-test("a run whose runner died: nobody knows how long its step took", () => {
+test("shows no elapsed time for a step whose runner died", () => {
   const scribe = new Scribe(planOf(chain(step("plan"), step("build")))).done("plan").start("build");
   const input = scribe.input(100, { liveness: "orphaned", owner: OWNER });
   expect(`\n${showLines(input).join("\n")}\n`).toMatchInlineSnapshot(`
@@ -95,7 +95,7 @@ test("a run whose runner died: nobody knows how long its step took", () => {
   `);
 });
 
-test("5,000 steps: those that are done are counted", () => {
+test("counts the completed steps of 5,000", () => {
   const scribe = new Scribe(planOf(loose(5_000)));
   for (let index = 1; index < 5_000; index++) scribe.done(`step-${String(index).padStart(4, "0")}`);
   scribe.start("step-5000");
@@ -111,7 +111,7 @@ test("5,000 steps: those that are done are counted", () => {
   ]);
 });
 
-test("as JSON", () => {
+test("shows a run as JSON", () => {
   const json = showJson(failedRun().input(100));
   expect(json).toMatchObject({
     run_id: "a1b2c3d4-e5f6-4890-abcd-ef1234567890",

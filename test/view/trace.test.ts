@@ -27,7 +27,7 @@ describe("the spans of a run", () => {
     work: { kind: "each", graph: chain(step("test")), items: { kind: "list", items: [] } } as never,
   });
 
-  it("nest, and what continues after an end is a new part with a link", () => {
+  it("nest, and a continuation after an end is a new part with a link", () => {
     const plan = planOf(chain(each, step("last")));
     const inner = { scope: "each@1.1[0]/", step: "test", visit: 1 };
     const scribe = new Scribe(plan).at(1).start("each").at(2);
@@ -80,7 +80,7 @@ describe("the spans of a run", () => {
     expect(spans.at(-1)?.links).toEqual([{ run: "other", key: "run", why: "forked" }]);
   });
 
-  it("show questions and answers, and count those that wait", () => {
+  it("show questions and answers, and count open questions", () => {
     const plan = planOf(chain(step("ask")));
     const at = { scope: "", step: "ask", visit: 1, attempt: 1 };
     const scribe = new Scribe(plan).start("ask");
@@ -106,7 +106,7 @@ describe("the spans of a run", () => {
     ]);
   });
 
-  it("measure without the id of the run", () => {
+  it("have measurements without the id of the run", () => {
     const plan = planOf(chain(step("build")));
     const scribe = new Scribe(plan).start("build").at(2);
     const spent = { inputTokens: 90, cachedTokens: 10, outputTokens: 7, turns: 2, costUsd: 0.5 };
@@ -134,7 +134,9 @@ describe("the spans of a run", () => {
 describe("the spans of a conversation", () => {
   const agent = { name: "fixer", adapter: "claude", model: "opus" };
 
-  function told(events: readonly (readonly [number, ConversationEvent])[]): readonly string[] {
+  function conversationSpans(
+    events: readonly (readonly [number, ConversationEvent])[],
+  ): readonly string[] {
     const of = { key: "fix@1.1", startedAt: 0, agent, runId: RUN_ID, content: false };
     const trace = new ConversationTrace(of);
     const spans = events.flatMap(([time, event]) => trace.add(event, time));
@@ -155,8 +157,8 @@ describe("the spans of a conversation", () => {
   });
   const bash = { type: "tool-started", id: "a", name: "Bash", input: "ls" } as const;
 
-  it("are its answers and the calls between them", () => {
-    const spans = told([
+  it("are its answers and the tool calls between them", () => {
+    const spans = conversationSpans([
       [5, { type: "turn" }],
       [6, used(10, "invocation")],
       [7, bash],
@@ -173,8 +175,8 @@ describe("the spans of a conversation", () => {
     ]);
   });
 
-  it("cover the calls of an agent that counts an answer at its end", () => {
-    const spans = told([
+  it("include the tool calls of an agent that counts an answer at its end", () => {
+    const spans = conversationSpans([
       [3, bash],
       [9, { type: "tool-ended", id: "a", ok: true }],
       [12, { type: "text", text: "Done." }],
@@ -186,7 +188,7 @@ describe("the spans of a conversation", () => {
 
   it("end with the attempt when it is interrupted", () => {
     expect(
-      told([
+      conversationSpans([
         [4, { type: "turn" }],
         [5, bash],
       ]),

@@ -8,7 +8,7 @@ const five = () =>
 const dead = { liveness: "orphaned", owner: OWNER } as const;
 const alive = { liveness: "owned", owner: OWNER } as const;
 
-test("never started: the owner died between creating the run and its first step", () => {
+test("a run whose owner died before the first step", () => {
   const created = new Scribe(five(), { opened: false });
   const lines = [
     "Run a1b2c3d4 (release) was created, but its runner (pid 4711 on laptop) died before the first step started.",
@@ -19,14 +19,14 @@ test("never started: the owner died between creating the run and its first step"
   expect(whyLines(new Scribe(five()).input(1, dead))).toEqual(lines);
 });
 
-test("starting", () => {
+test("a run that is starting", () => {
   const created = new Scribe(five(), { opened: false });
   expect(whyLines(created.input(1, alive))[0]).toBe(
     "Run a1b2c3d4 (release) is starting; its owner is pid 4711 on laptop.",
   );
 });
 
-test("running and owned", () => {
+test("a run that is running", () => {
   const scribe = new Scribe(five()).done("plan", "build").start("test");
   expect(whyLines(scribe.input(14, alive))).toMatchInlineSnapshot(`
     [
@@ -37,7 +37,7 @@ test("running and owned", () => {
   `);
 });
 
-test("what has failed already while another branch continues is reported", () => {
+test("a running run reports the failure of another branch", () => {
   const scribe = new Scribe(planOf(loose(2))).start("step-0001").start("step-0002");
   scribe.fail("step-0001");
   expect(whyLines(scribe.input(60, dead))[1]).toBe(
@@ -45,7 +45,7 @@ test("what has failed already while another branch continues is reported", () =>
   );
 });
 
-test("interrupted: the owner died while a step ran", () => {
+test("a run whose owner died while a step ran", () => {
   const scribe = new Scribe(five()).done("plan", "build", "test").start("review");
   expect(whyLines(scribe.input(60, dead))).toMatchInlineSnapshot(`
     [
@@ -56,7 +56,7 @@ test("interrupted: the owner died while a step ran", () => {
   `);
 });
 
-test("interrupted between two steps, by a runner that gave up", () => {
+test("a run that was interrupted between two steps", () => {
   const scribe = new Scribe(five()).done("plan");
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
     [
@@ -71,7 +71,7 @@ test.each([
   ["SIGINT", "SIGINT (Ctrl-C)"],
   ["SIGTERM", "SIGTERM"],
   ["perdure stop (ada@laptop)", "perdure stop (ada@laptop)"],
-])("stopped by %s", (by, words) => {
+])("a run that was stopped by %s", (by, words) => {
   const scribe = new Scribe(five()).done("plan").start("build");
   scribe.write({ type: "run.stopping", mode: "now", reason: { code: "requested", by } });
   scribe.write({ type: "step.interrupted", ...ref("build"), message: "the run was stopped" });
@@ -83,7 +83,7 @@ test.each([
   ]);
 });
 
-test("being stopped, after the running steps", () => {
+test("a run that is being stopped after the running steps", () => {
   const scribe = new Scribe(five()).done("plan").start("build");
   scribe.write({
     type: "run.stopping",
@@ -99,7 +99,7 @@ test("being stopped, after the running steps", () => {
   `);
 });
 
-test("completed", () => {
+test("a completed run", () => {
   const scribe = new Scribe(five()).done("plan", "build", "test", "review", "publish");
   scribe.write({ type: "run.completed" });
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
@@ -111,7 +111,7 @@ test("completed", () => {
   `);
 });
 
-test("failed, and resume grants a new allowance", () => {
+test("a failed run that gets new attempts when it is resumed", () => {
   const scribe = new Scribe(five()).done("plan", "build").start("test").retry("test", 1, 1_000);
   scribe.at(4).start("test", 2).fail("test", 2);
   scribe.write({ type: "run.failed", message: "step test: it exited with 2" });
@@ -119,12 +119,12 @@ test("failed, and resume grants a new allowance", () => {
     [
       "Run a1b2c3d4 (release) failed: step test (2 attempts): it exited with 2.",
       "2 of 5 steps completed: plan, build; not completed: test (failed), review, publish.",
-      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)",
+      "Fix the cause, then continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 test; skip it: perdure skip a1b2c3d4 test)",
     ]
   `);
 });
 
-test("failed, and only a person grants more", () => {
+test("a failed run that gets new attempts only from `retry`", () => {
   const retry = { ...step("x").retry, onResume: "keep" } as const;
   const scribe = new Scribe(planOf(chain(step("my step", { retry }), step("end"))));
   scribe.start("my step").fail("my step").write({ type: "run.failed", message: "" });
@@ -137,7 +137,7 @@ test("failed, and only a person grants more", () => {
   `);
 });
 
-test("failed, because nobody knows whether a step happened that must not happen twice", () => {
+test("a failed run with an uncertain effect", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe.start("deploy").write({
     type: "step.uncertain",
@@ -149,7 +149,7 @@ test("failed, because nobody knows whether a step happened that must not happen 
   scribe.write({ type: "run.failed", message: "step deploy: no exit status" });
   expect(whyLines(scribe.input(60))).toMatchInlineSnapshot(`
     [
-      "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it must not happen twice: whether it happened is unknown (no exit status).",
+      "Run a1b2c3d4 (release) failed: step deploy (1 attempt): it must not happen twice, and whether it happened is unknown (no exit status).",
       "0 of 2 steps completed; not completed: deploy (failed), notify.",
       "If the effect happened: perdure settle a1b2c3d4 deploy done   (if it did not: perdure settle a1b2c3d4 deploy redo; to give up: perdure settle a1b2c3d4 deploy abort; output: perdure logs a1b2c3d4 deploy)",
     ]
@@ -165,7 +165,7 @@ test("failed, because nobody knows whether a step happened that must not happen 
   `);
 });
 
-test("failed, because a person gave a step up", () => {
+test("a failed run in which a person gave up a step", () => {
   const scribe = new Scribe(planOf(chain(step("deploy", { once: true }), step("notify"))));
   scribe
     .start("deploy")
@@ -180,7 +180,7 @@ test("failed, because a person gave a step up", () => {
   `);
 });
 
-test("waiting for a retry", () => {
+test("a run that waits for a retry", () => {
   const scribe = new Scribe(five()).start("plan").at(3).retry("plan", 1, 2_100);
   expect(whyLines(scribe.input(3, alive))).toMatchInlineSnapshot(`
     [
@@ -194,7 +194,7 @@ test("waiting for a retry", () => {
   );
 });
 
-test("cleaned", () => {
+test("a cleaned run", () => {
   const scribe = new Scribe(five()).done("plan");
   expect(whyLines(scribe.input(60, { cleanedAt: T0 + 86_400_000 }))).toMatchInlineSnapshot(`
     [
@@ -205,7 +205,7 @@ test("cleaned", () => {
   `);
 });
 
-test("a failure in a fan-out names the step that failed, quoted for the shell", () => {
+test("a failure in a fan-out has the path of the failed step, quoted for the shell", () => {
   const each = step("each", {
     work: {
       kind: "each",
@@ -231,12 +231,12 @@ test("a failure in a fan-out names the step that failed, quoted for the shell", 
     [
       "Run a1b2c3d4 (release) failed: step each@1.1[1]/lint (1 attempt): it exited with 2.",
       "1 of 3 steps completed; 1 of 2 items of each failed: each[1] (b); not completed: each (failed).",
-      "Continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 'each@1.1[1]/lint'; skip it: perdure skip a1b2c3d4 'each@1.1[1]/lint')",
+      "Fix the cause, then continue: perdure resume a1b2c3d4   (output: perdure logs a1b2c3d4 'each@1.1[1]/lint'; skip it: perdure skip a1b2c3d4 'each@1.1[1]/lint')",
     ]
   `);
 });
 
-test("every failure shows its first line; an exit status is enough by itself", () => {
+test("a failure shows the first line of its message; an exit status needs none", () => {
   expect(failureText({ reason: "check", message: "m\nmore" })).toMatch(/pass: m$/);
   expect(failureText({ reason: "timeout", message: "m\nmore" })).toBe("m");
   expect(failureText({ reason: "exit", message: "m", exit: 2 })).toBe("it exited with 2");

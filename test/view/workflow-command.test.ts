@@ -13,7 +13,7 @@ test("groups and annotations are escaped", () => {
   );
 });
 
-test("view/G1: output never becomes a command", () => {
+test("output never becomes a command (view/G1)", () => {
   expect(workflowOutput("::set-env name=PATH::/tmp")).toBe("│ ::set-env name=PATH::/tmp");
   expect(workflowOutput("  ::error::x")).toBe("│   ::error::x");
   expect(harmless("a ##[error] b")).toBe("a # #[error] b");

@@ -31,8 +31,8 @@ const OTHERS: Readonly<Partial<Record<RunEvent["type"], string>>> = {
   "run.committed": "the work was committed",
   "step.saved": "the files were saved",
   "step.based": "the files were saved before the attempt",
-  "step.recalled": "the results of earlier runs were looked at",
-  "step.session": "the agent named its conversation",
+  "step.recalled": "results of earlier runs were looked up",
+  "step.session": "the agent reported its conversation",
 };
 
 /** Every event of a run as a moment. */

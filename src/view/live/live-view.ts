@@ -177,7 +177,7 @@ const LEAVING: Readonly<Record<LiveInput["role"], readonly KeyMeaning[]>> = {
 
 const HELP: readonly KeyMeaning[] = [
   ["↑ ↓  k j", "choose a step; its output is shown"],
-  ["enter", "give its output all the room, or less again"],
+  ["enter", "expand its output, or shrink it again"],
   ["pgup pgdn", "scroll its output"],
   ["esc", "back to the newest output"],
   ["a", "answer the question of a gate"],

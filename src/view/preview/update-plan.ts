@@ -95,7 +95,7 @@ function sum(steps: readonly UpdateStep[]): string {
   const total = sumOf(known);
   const unknown = working.length - known.length;
   const count = working.length === 1 ? "1 step runs" : `${working.length} steps run`;
-  if (total === undefined) return `${count}: the time is unknown.`;
+  if (total === undefined) return `${count}; how long that takes is unknown.`;
   const rest = unknown === 0 ? "" : `; the time of ${unknown} is unknown`;
   const { workMs, ...spent } = total;
   const cost = Object.keys(spent).length === 0 ? "" : ` and ${costText(spent)}`;
@@ -130,6 +130,6 @@ export function rerunText({ because, names }: Omit<Rerun, "step">): string {
     case "input":
       return `${words} changed`;
     case "upstream":
-      return `${list} before it ${names.length === 1 ? "runs" : "run"} again`;
+      return `it depends on ${list}, which ${names.length === 1 ? "runs" : "run"} again`;
   }
 }

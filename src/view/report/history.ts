@@ -122,6 +122,7 @@ export function decisionHistory(run: Run, events: Iterable<Recorded>): readonly 
 function decisionText(run: Run, event: RunEvent): string | undefined {
   switch (event.type) {
     case "step.skipped": {
+      if (event.by !== undefined) return `${visitText(event)} was skipped by ${event.by}`;
       const visit = findVisit(run, event);
       const when = visit === undefined ? "" : `: \`${stepOf(visit).when ?? ""}\` is false`;
       return `${visitText(event)} was skipped${when}`;
@@ -142,7 +143,7 @@ function decisionText(run: Run, event: RunEvent): string | undefined {
       return said && `${attemptText(event)} ${said}`;
     }
     case "step.answered":
-      return `${attemptText(event)} got an answer: ${answerText(event)}`;
+      return `${attemptText(event)}: ${answerText(event)}`;
     case "step.completed":
     case "step.failed":
       return edgesText(run, event);
