@@ -34,7 +34,7 @@ A duration is a text such as \`250ms\`, \`90s\` or \`1h30m\`. Texts marked \`\${
 
 const KINDS_HEAD = `## Keys of a step
 
-A step is one of six kinds, by the key that says what it does:
+A step is one of seven kinds, by the key that says what it does:
 
 | Kind | Key |
 |---|---|
@@ -44,6 +44,7 @@ A step is one of six kinds, by the key that says what it does:
 | gate | \`gate\` |
 | wait | \`wait\` |
 | pass | \`pass\` |
+| fail | \`fail\` |
 
 "Result" says whether the key is part of the step's fingerprint: when it changes, \`perdure resume --update\` runs the step again. A key marked "defaults" may also stand under \`defaults\`, for every step that does not have it.
 `;

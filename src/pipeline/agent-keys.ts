@@ -24,14 +24,14 @@ const tools = z.array(z.string().regex(TOOL, "bad-tool")).max(ENTRIES_MAX);
 const texts = bounded(z.record(z.string(), z.string()));
 const server = z.union([
   z.strictObject({
-    command: command.describe("The program of a server that speaks MCP on its pipes."),
+    command: command.describe("The program of a server that speaks MCP over stdin and stdout."),
     args: z.array(z.string()).max(ENTRIES_MAX).optional().describe("Its arguments."),
     env: env.optional().describe("Variables of its environment; values may hold ${{ }}."),
     type: z.literal("stdio").optional(),
   }),
   z.strictObject({
-    url: z.string().regex(/\S/, "empty-text").describe("The address of a server."),
-    type: z.enum(["http", "sse"]).optional().describe("How it is spoken to. Default: http."),
+    url: z.string().regex(/\S/, "empty-text").describe("The URL of a server."),
+    type: z.enum(["http", "sse"]).optional().describe("The transport. Default: http."),
     headers: texts.optional().describe("Headers of each request; values may hold ${{ }}."),
   }),
 ]);
@@ -150,7 +150,7 @@ export const AGENT_KEYS = {
   billing: key({
     ...AGENT,
     schema: z.enum(["api", "subscription"]),
-    doc: "subscription: tokens are paid for otherwise and cost no dollars. Default: api.",
+    doc: "subscription: tokens are part of a subscription and cost no dollars. Default: api.",
     example: "billing: subscription",
     fingerprint: false,
     lower: (billing) => ({ billing }),

@@ -36,7 +36,7 @@ const backoff = z.strictObject({
     .min(1)
     .max(100)
     .optional()
-    .describe("Each delay is this much longer. Default: 2."),
+    .describe("Each delay is the one before times this factor. Default: 2."),
   max: duration.optional().describe("No delay is longer than this. Default: 1m."),
   jitter: z
     .number()
@@ -53,7 +53,7 @@ export const retry = z.union([
   z.strictObject({
     attempts: attempts
       .optional()
-      .describe("The number of attempts in all, the first included. Default: 1."),
+      .describe("The total number of attempts, the first included. Default: 1."),
     backoff: z
       .union([duration, backoff])
       .optional()
@@ -130,13 +130,15 @@ export const edge = z.strictObject({
   label: z
     .string()
     .optional()
-    .describe("A label: the step can choose this edge by it, in $PERDURE_STATUS_FILE."),
+    .describe("The step can choose this edge by its label, in $PERDURE_STATUS_FILE."),
   weight: z
     .number()
     .min(-WEIGHT_MAX)
     .max(WEIGHT_MAX)
     .optional()
-    .describe("Of several edges that apply, the heaviest is followed. Default: 0."),
+    .describe(
+      "Of several edges that apply, the one with the highest weight is followed. Default: 0.",
+    ),
   fidelity: z
     .enum(FIDELITIES)
     .optional()
@@ -151,7 +153,9 @@ export const loop = z.strictObject({
   on_exhausted: z
     .enum(["fail", "continue"])
     .optional()
-    .describe("When `until` is still not true after the last iteration. Default: fail."),
+    .describe(
+      "What happens when `until` is still not true after the last iteration. Default: fail.",
+    ),
 });
 
 /** The source of the items of a fan-out. */
@@ -202,7 +206,7 @@ export const cache = z.union([
   z.strictObject({
     key: command
       .optional()
-      .describe("A text that the result depends on, too; may hold ${{ }}. Only its hash is kept."),
+      .describe("Another text that the result depends on; may hold ${{ }}. Only its hash is kept."),
     files: z
       .array(path)
       .max(ENTRIES_MAX)

@@ -122,7 +122,7 @@ const WORK = {
   }),
   fail: key({
     schema: command,
-    doc: "Fails the run with this message; may hold ${{ }}. For use after `when` or an edge.",
+    doc: "Fails the run with this message; may hold ${{ }}. Use it with `when`, or lead an edge to it.",
     example: "fail: The review rejected the change.",
     on: ["fail"],
     fingerprint: true,
@@ -171,21 +171,21 @@ const WORK = {
 export const FAN_OUT_KEYS = {
   as: key({
     schema: name,
-    doc: "A name for the item in expressions, beside `item`.",
+    doc: "A name for the item in expressions, in addition to `item`.",
     example: "as: file",
     on: REPEATED,
     fingerprint: true,
   }),
   max_parallel: key({
     schema: z.int().min(1).max(PARALLEL_MAX),
-    doc: "How many items may be worked on at once. Default: `max_parallel` of the pipeline.",
+    doc: "How many items may run at the same time. Default: `max_parallel` of the pipeline.",
     example: "max_parallel: 8",
     on: REPEATED,
     fingerprint: false,
   }),
   on_item_failure: key({
     schema: z.enum(["fail", "continue"]),
-    doc: "After a failed item: start no others and fail (the default), or do all the rest.",
+    doc: "After a failed item: start no others and fail (the default), or run all the others.",
     example: "on_item_failure: continue",
     on: REPEATED,
     fingerprint: true,
@@ -204,7 +204,7 @@ const EDGES = {
   }),
   join: key({
     schema: z.enum(["all", "any"]),
-    doc: "all: starts when all its `needs` have finished (the default); any: at each of them.",
+    doc: "all: starts when all its `needs` have finished (the default); any: whenever one has.",
     example: "join: any",
     on: STEP_KINDS,
     fingerprint: true,
@@ -236,8 +236,8 @@ const EDGES = {
   edges: key({
     schema: z.array(edge).min(1).max(NEEDS_MAX),
     doc:
-      "Where the step leads: the heaviest edge whose `when` holds, else the one whose label the " +
-      "step asks for.",
+      "Which step is next: of the edges whose `when` is true, the one with the highest weight; if " +
+      "there is none, the edge whose label the step reports.",
     example: "edges: [{to: fix, when: results.test.exit != 0}, {to: ship}]",
     on: LEADING,
     fingerprint: true,
@@ -252,7 +252,7 @@ const EDGES = {
   }),
   goal: key({
     schema: z.union([z.boolean(), z.literal("visited")]),
-    doc: "true: without this step the run has not succeeded; visited: only if the run visits it.",
+    doc: "true: the run succeeds only if this step completes; visited: only if the run visits it.",
     example: "goal: true",
     on: LEADING,
     expects: "true, false or visited",
@@ -283,7 +283,7 @@ const SETTINGS = {
   check: key({
     schema: check,
     doc:
-      "Decides whether the work is good, after it exited with 0: a command, {file, schema}, " +
+      "Checks the work after it exited with 0: a command, {file, schema}, " +
       "{judge}, or a list of them.",
     example: "check: npm test",
     on: PROCESS,
@@ -293,7 +293,7 @@ const SETTINGS = {
   }),
   outputs: key({
     schema: bounded(z.record(id, path)),
-    doc: "Files that the step hands on: name -> path, relative to its directory.",
+    doc: "Files of the step that later steps can use: name -> path, relative to its directory.",
     example: "outputs: {app: dist/app.js}",
     on: PROCESS,
     fingerprint: true,
@@ -323,7 +323,7 @@ const SETTINGS = {
   }),
   cache: key({
     schema: cache,
-    doc: "Takes the result of an earlier run with the same work and files: true, or an object.",
+    doc: "Reuses the result of an earlier run with the same work and files: true, or an object.",
     example: "cache: {files: [src/**], max_age: 7d}",
     on: PROCESS,
     expects: "true, false or an object",
@@ -332,7 +332,7 @@ const SETTINGS = {
   }),
   leaves_running: key({
     schema: z.boolean(),
-    doc: "true: background processes of the step live on until the run ends or stops.",
+    doc: "true: background processes of the step keep running until the run ends or stops.",
     example: "leaves_running: true",
     on: PROCESS,
     fingerprint: true,
@@ -389,7 +389,7 @@ export const INHERITED_KEYS = {
   }),
   retry: key({
     schema: retry,
-    doc: "The number of attempts in all, or the whole retry rule.",
+    doc: "The total number of attempts, or an object with the whole rule.",
     example: "retry: {attempts: 3, backoff: 5s}",
     on: WORKING,
     perItem: true,
@@ -417,7 +417,7 @@ export const INHERITED_KEYS = {
   }),
   fidelity: key({
     schema: z.enum(FIDELITIES),
-    doc: "How much the agent learns of what came before. Default: nothing.",
+    doc: "How much the agent learns about the steps before it. Default: nothing.",
     example: "fidelity: summary:high",
     on: ["agent"],
     fingerprint: true,

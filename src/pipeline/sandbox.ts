@@ -58,7 +58,7 @@ function lower(value: z.output<typeof schema>): {
 
 export const ISOLATE = key({
   schema: z.boolean(),
-  doc: "true: the step's processes live in a PID namespace of their own (Linux).",
+  doc: "true: the step's processes run in a PID namespace of their own (Linux).",
   example: "isolate: true",
   on: ["command", "agent"],
   fingerprint: false,

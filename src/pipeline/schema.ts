@@ -93,7 +93,7 @@ const agent = z.union([
     adapter: z
       .enum(ADAPTER_NAMES)
       .optional()
-      .describe("How Perdure talks to the agent. Default: `command` is any program."),
+      .describe("How Perdure talks to the agent. Default: `command` starts any program."),
     command: command
       .optional()
       .describe(
@@ -237,7 +237,7 @@ export const pipelineSchema = z.strictObject({
     .optional()
     .describe(
       "Files with lines NAME=value, relative to this file. Their variables count as if the shell " +
-        "had set them; those that the shell sets itself win.",
+        "had set them; variables that the shell does set override them.",
     ),
   secrets: z
     .array(name)
@@ -258,16 +258,18 @@ export const pipelineSchema = z.strictObject({
     ),
   concurrency: z
     .strictObject({
-      group: label.describe("The name of the group: of all runs that name it, some wait."),
+      group: label.describe("The name of the group. All runs that name it share its limit."),
       max: z
         .int()
         .positive()
         .max(GROUP_RUNS_MAX)
         .optional()
-        .describe("How many runs of the group are under way at once. Default: 1."),
+        .describe("How many runs of the group may run at the same time. Default: 1."),
     })
     .optional()
-    .describe("On a fleet: a limit for runs under way, on all workers. Other runs ignore it."),
+    .describe(
+      "On a fleet: limits how many runs of a group run at the same time. Other runs ignore it.",
+    ),
   agents: bounded(z.record(id, agent))
     .optional()
     .describe("Agents that steps may name: name -> command, or an object."),
@@ -297,20 +299,20 @@ export const pipelineSchema = z.strictObject({
   notify: z
     .union([notification, z.array(notification).max(ENTRIES_MAX)])
     .optional()
-    .describe("Whom to tell when a gate asks, or when the run fails or completes."),
+    .describe("Whom to notify when a gate asks, or when the run fails or completes."),
   on: z
     .strictObject({
       schedule: z
         .string()
         .refine((text) => parseCron(text) !== undefined, "bad-schedule")
         .describe(
-          "The times at which a run starts, as cron writes them: minute, hour, day, month, day of " +
-            "the week. `perdure service` starts those of YAML files in `pipelines/`; a fleet " +
-            "starts those that `perdure submit --schedule` gave it, by the clock of UTC.",
+          "The times at which a run starts, in the syntax of cron: minute, hour, day, month, day of " +
+            "the week. `perdure service` starts the runs of YAML files in `pipelines/`; a fleet " +
+            "starts those that `perdure submit --schedule` gave it, in UTC.",
         ),
     })
     .optional()
-    .describe("What starts a run by itself."),
+    .describe("What starts a run automatically."),
   workspace: workspace
     .optional()
     .describe("Where steps work (here, worktree, directory or copy), and what snapshots keep."),

@@ -111,11 +111,17 @@ export const BRIEFING_MODES = FIDELITIES.filter((mode): mode is BriefingMode => 
 const dollars = z.number().min(0);
 const rates = {
   input: dollars.describe("US dollars for a million tokens of input."),
-  cached_input: dollars.optional().describe("Of input from a cache. Default: that of input."),
-  cache_write: dollars.optional().describe("Of input written to a cache. Default: that of input."),
+  cached_input: dollars
+    .optional()
+    .describe("The same for input from a cache. Default: that of input."),
+  cache_write: dollars
+    .optional()
+    .describe("The same for input written to a cache. Default: that of input."),
   cache_write_1h: dollars
     .optional()
-    .describe("Of input written to a cache for an hour. Default: that of other cache writes."),
+    .describe(
+      "The same for input written to a cache for an hour. Default: that of other cache writes.",
+    ),
   output: dollars.describe("US dollars for a million tokens of output."),
 };
 

@@ -115,7 +115,7 @@ error[out-of-range]: \`attempts\` must be at least 1
    |
 19 |     retry: {attempts: 0}
    |                       ^
-   = help: \`attempts\`: The number of attempts in all, the first included. Default: 1.
+   = help: \`attempts\`: The total number of attempts, the first included. Default: 1.
 
 error[step-work]: step \`none\` has neither \`run\` nor \`agent\`
   --> p.yaml:20:9
