@@ -6,6 +6,7 @@
  * Owns: the keys, when they change, and this choice.
  * Does not: set `graph.*`, which is part of the plan, or join branches (graph/composite-end.ts).
  */
+
 import type { Work } from "../plan/plan.ts";
 import { isObject, type Json, type JsonObject } from "../util/json.ts";
 import { contextValue } from "./context.ts";

@@ -7,7 +7,7 @@
  */
 import type { Plan } from "../plan/plan.ts";
 import { canonicalJson, type Json, type JsonObject } from "../util/json.ts";
-import { draft, type Run, type Scope, stepOf, type Visit } from "./run.ts";
+import { draft, enclosingScopes, type Run, type Scope, stepOf, type Visit } from "./run.ts";
 import { ROOT_SCOPE } from "./step-path.ts";
 
 /** The key of the DOT language that names the current node. */
@@ -15,7 +15,7 @@ const CURRENT_NODE = "current_node";
 
 /** The value of a key in a scope, or else in the nearest outer scope that has one. */
 export function contextValue(run: Run, scope: Scope, key: string): Json | undefined {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
+  for (const at of enclosingScopes(scope)) {
     const given = givenIn(at);
     const own = at.context?.get(key) ?? (Object.hasOwn(given, key) ? given[key] : undefined);
     if (own !== undefined) return own;
@@ -32,11 +32,7 @@ export function contextValueAt(run: Run, visit: Visit, key: string): Json | unde
 /** All key-values as a visit sees them before it ends. */
 export function contextSeenAt(run: Run, visit: Visit): ReadonlyMap<string, Json> {
   const seen = new Map(run.context);
-  const scopes: Scope[] = [];
-  for (let at: Scope | undefined = visit.record.scope; at; at = at.parent?.record.scope) {
-    scopes.unshift(at);
-  }
-  for (const scope of scopes) {
+  for (const scope of [...enclosingScopes(visit.record.scope)].reverse()) {
     for (const [key, value] of Object.entries(givenIn(scope))) seen.set(key, value);
     for (const [key, value] of scope.context ?? []) seen.set(key, value);
   }
@@ -55,10 +51,9 @@ function givenIn({ parent }: Scope): JsonObject {
  * scope that an update removed it is unknown; the scope stands for itself.
  */
 export function contextOwner(run: Run, scope: string): string {
-  for (let at = run.scopes.get(scope); at !== undefined; at = at.parent?.record.scope) {
-    if (at.context !== undefined) return at.id;
-  }
-  return run.scopes.has(scope) ? ROOT_SCOPE : scope;
+  const known = run.scopes.get(scope);
+  if (known === undefined) return scope;
+  return enclosingScopes(known).find(({ context }) => context !== undefined)?.id ?? ROOT_SCOPE;
 }
 
 /** Gives a run the context of its plan; a later plan changes the values that differ. */
@@ -75,14 +70,7 @@ export function applyPlanContext(run: Run, { context = {}, keys }: Plan): void {
 
 /** Writes the context that a step passed on, for evolve.ts alone (run/C2). */
 export function writeContext(run: Run, scope: Scope, context: JsonObject): void {
-  const values = ownContext(run, scope);
+  const branch = enclosingScopes(scope).find((at) => at.context !== undefined);
+  const values = (branch && draft(branch).context) ?? draft(run).context;
   for (const [key, value] of Object.entries(context)) values.set(key, value);
-}
-
-function ownContext(run: Run, scope: Scope): Map<string, Json> {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) {
-    const own = draft(at).context;
-    if (own !== undefined) return own;
-  }
-  return draft(run).context;
 }

@@ -9,7 +9,7 @@
  *   late or come twice; events may not.
  * - core/D2 A lost attempt never uses up the author's retries (operations/R2).
  */
-import { refersTo } from "../plan/named-results.ts";
+import { refersTo } from "../plan/graph-index.ts";
 import type { Plan, WorkOf } from "../plan/plan.ts";
 import { unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";

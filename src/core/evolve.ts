@@ -8,6 +8,7 @@
  * - core/C3 Recovery is replay: `replay` is a loop over `evolve`, and there is no second path.
  * - core/C5 An event that the transition tables do not allow is an error, never ignored.
  */
+
 import type { Plan, Work } from "../plan/plan.ts";
 import { assert, unreachable } from "../util/assert.ts";
 import { defined } from "../util/defined.ts";

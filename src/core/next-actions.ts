@@ -8,6 +8,7 @@
  * Invariants:
  * - core/A1 The cost of a call depends on what is active, not on how many steps the plan has.
  */
+
 import type { Plan } from "../plan/plan.ts";
 import type { Action, Decision, Operation } from "./action.ts";
 import { type Activity, forgetEnded } from "./activity.ts";

@@ -241,7 +241,13 @@ export interface Visit {
   readonly held?: Held;
   readonly conflicts?: readonly string[];
   /** Its work is done, and a judge must give a verdict on it, or is giving one. */
-  readonly submitted?: Submission;
+  readonly submitted?: {
+    /** The result of the work, and the attempt that did it. */
+    readonly held: Held;
+    readonly attempt: number;
+    /** How often the current judge gave no verdict. */
+    readonly asks: number;
+  };
   /** Its attempts that only judged. */
   readonly judgements?: readonly number[];
   /** Other visits worked in the same workspace at the same time. */
@@ -269,25 +275,9 @@ export interface Visit {
   readonly spent?: Spent;
   /** Calls that its agent was denied in the last attempt that ended. */
   readonly denied?: readonly string[];
-  /** A person's answers about denied calls; they hold for all later attempts of the visit. */
-  readonly permits?: Permits;
+  /** Denied calls that a person has allowed or refused, for all later attempts of the visit. */
+  readonly permits?: Readonly<Record<"allow" | "refuse", readonly string[]>>;
   readonly instances?: Instances;
-}
-
-/** Work that waits for a verdict. */
-interface Submission {
-  /** The result of the work. */
-  readonly held: Held;
-  /** The attempt that did the work. */
-  readonly attempt: number;
-  /** How often the current judge gave no verdict. */
-  readonly asks: number;
-}
-
-/** Calls that a person allowed to the agent of a visit, and those that a person refused. */
-interface Permits {
-  readonly allow: readonly string[];
-  readonly refuse: readonly string[];
 }
 
 /** The instances of a composite visit. */
@@ -355,11 +345,19 @@ export function* childScopes(run: Run, visit: Visit): Generator<Scope> {
   }
 }
 
+/** A scope and the scopes around it, the innermost first. */
+export function* enclosingScopes(scope: Scope): Generator<Scope> {
+  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
+}
+
+/** The composite visits around a visit, the innermost first. */
+export function* enclosingVisits({ record }: Visit): Generator<Visit> {
+  for (const { parent } of enclosingScopes(record.scope)) if (parent !== undefined) yield parent;
+}
+
 /** The visit of the pipeline's own step that a visit is, or is part of. */
 export function outermost(visit: Visit): Visit {
-  let at = visit;
-  for (let up = at.record.scope.parent; up !== undefined; up = at.record.scope.parent) at = up;
-  return at;
+  return [...enclosingVisits(visit)].at(-1) ?? visit;
 }
 
 /** All visits in a scope. */

@@ -20,6 +20,7 @@ import { defined } from "../util/defined.ts";
 import type { Conversation, EventOf, Saved } from "./event.ts";
 import {
   draft,
+  enclosingScopes,
   hasProcess,
   isComposite,
   isIdle,
@@ -47,10 +48,7 @@ export function workspaceOf(visit: Visit): string {
 
 /** The workspace that the steps of a scope share. */
 export function workspaceOfScope(scope: Scope): string {
-  for (let at = scope; at.parent !== undefined; at = at.parent.record.scope) {
-    if (instanceHasOwnWorkspace(at)) return at.id;
-  }
-  return SHARED;
+  return enclosingScopes(scope).find(instanceHasOwnWorkspace)?.id ?? SHARED;
 }
 
 /** The workspace into which the work of an instance is merged. */
@@ -76,10 +74,7 @@ export function hasOwnFiles(run: Run, scope: Scope): boolean {
 /** True when the workspace of an instance around a visit must still be made. */
 export function isUnmade(run: Run, visit: Visit): boolean {
   if (run.unmade.size === 0) return false;
-  for (let at = visit.record.scope; at.parent !== undefined; at = at.parent.record.scope) {
-    if (run.unmade.has(at)) return true;
-  }
-  return false;
+  return enclosingScopes(visit.record.scope).some((scope) => run.unmade.has(scope));
 }
 
 /** What is known of the files in a workspace. */

@@ -1,4 +1,11 @@
-/** Lookups in a graph, computed once per graph. */
+/**
+ * Lookups in a plan and its graphs, each computed once: positions, edges, the order of steps,
+ * and which optional parts of a step's result the pipeline uses (the end of its output, the identity
+ * of its effect). The journal keeps these parts only if something refers to them.
+ *
+ * Does not: parse expressions. It searches their text for names, and a doubtful match counts as a
+ * reference.
+ */
 import type { Edge, Graph, Plan, Step, Work } from "./plan.ts";
 
 /** The graphs of a plan: its own, and that of its end. */
@@ -20,12 +27,11 @@ interface GraphIndex {
   readonly hasOutputs: boolean;
 }
 
-/** The results of `repeatableSteps`. */
-const results = new WeakMap<Graph, ReadonlySet<number>>();
+const repeatable = new WeakMap<Graph, ReadonlySet<number>>();
 
 /** The steps that a loop, a missed goal or a restart can make a run visit again. */
 export function repeatableSteps(graph: Graph): ReadonlySet<number> {
-  const known = results.get(graph);
+  const known = repeatable.get(graph);
   if (known !== undefined) return known;
   const starts = new Set<number>();
   for (const { to, back, restart } of graph.edges) {
@@ -35,7 +41,7 @@ export function repeatableSteps(graph: Graph): ReadonlySet<number> {
     if (goal?.retryTarget !== undefined) starts.add(goal.retryTarget);
   }
   const again = closureOfAll(graph, starts);
-  results.set(graph, again);
+  repeatable.set(graph, again);
   return again;
 }
 
@@ -129,4 +135,80 @@ export function forwardOrder(graph: Graph): readonly number[] {
     }
   }
   return order;
+}
+
+/** Whether the plan, or a report of a failure to an agent, uses this part of a step's result. */
+export function refersTo(plan: Plan, step: string, what: "output" | "identity"): boolean {
+  const { texts, reported } = referencesIn(plan);
+  if (what === "output" && reported.has(step)) return true;
+  if (texts.length === 0) return false;
+  const word = new RegExp(`\\b${what}\\b`);
+  const name = new RegExp(`(?<![\\w-])${step}(?![\\w-])`);
+  return texts.some((text) => word.test(text) && (COMPUTED.test(text) || name.test(text)));
+}
+
+/** An expression that looks something up in the results. */
+const RESULTS = /\bresults\s*[.[]/;
+/** A key that is not written out: it may be the name of any step. */
+const COMPUTED = /\[\s*[A-Za-z_]/;
+
+interface References {
+  /** All texts that may refer to results. */
+  readonly texts: readonly string[];
+  /** Steps, by their ids, whose failure leads to an agent. */
+  readonly reported: ReadonlySet<string>;
+}
+
+const references = new WeakMap<Plan, References>();
+
+function referencesIn(plan: Plan): References {
+  const known = references.get(plan);
+  if (known !== undefined) return known;
+  const texts: string[] = [];
+  collect(plan, texts);
+  const reported = new Set<string>();
+  for (const graph of graphsOf(plan)) addReported(graph, reported, false);
+  const found = { texts, reported };
+  references.set(plan, found);
+  return found;
+}
+
+function collect(value: unknown, texts: string[]): void {
+  if (typeof value === "string") {
+    if (RESULTS.test(value)) texts.push(value);
+  } else if (typeof value === "object" && value !== null) {
+    for (const inner of Object.values(value)) collect(inner, texts);
+  }
+}
+
+/** Adds the steps of a graph whose failure leads to an agent, there or around the graph. */
+function addReported(graph: Graph, reported: Set<string>, around: boolean): void {
+  graph.steps.forEach((step, position) => {
+    const leads = around || leadsToAgent(graph, position);
+    if (leads) reported.add(step.id);
+    for (const inner of graphsIn(step.work)) addReported(inner, reported, leads);
+  });
+}
+
+function leadsToAgent(graph: Graph, position: number): boolean {
+  const { outgoing } = indexOf(graph);
+  const { onFailure } = stepAt(graph, position);
+  const seen = new Set<number>();
+  for (const index of outgoing[position] ?? []) {
+    const edge = graph.edges[index];
+    if (edge?.on === "failed" || onFailure === "continue") seen.add(edge?.to ?? position);
+  }
+  // A step without work passes the failure on.
+  for (const next of seen) {
+    const step = stepAt(graph, next);
+    if (hasAgent(step)) return true;
+    if (step.work.kind !== "pass") continue;
+    for (const index of outgoing[next] ?? []) seen.add(graph.edges[index]?.to ?? next);
+  }
+  return false;
+}
+
+function hasAgent({ work }: Step): boolean {
+  if (work.kind === "agent") return true;
+  return graphsIn(work).some(({ steps }) => steps.some(hasAgent));
 }

@@ -10,6 +10,7 @@
  *   first. A goal reports what reaches it, if an edge can then be followed.
  * - core/X2 The result is a function of the plan and the run, so replay finds the same one.
  */
+
 import { edgeAt, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Graph, NeededOutcome, Simulated } from "../../plan/plan.ts";
 import type { JsonObject } from "../../util/json.ts";

@@ -20,7 +20,7 @@ import { isObject, type Json } from "../../util/json.ts";
 import { contextSeenAt, contextValue } from "../context.ts";
 import type { Briefing, Conversation, StepReport } from "../event.ts";
 import { statusWord, waitsFor } from "../graph/visit-state.ts";
-import { type Run, type Scope, stepOf, type Visit, waitingFor } from "../run.ts";
+import { enclosingScopes, type Run, stepOf, type Visit, waitingFor } from "../run.ts";
 import {
   fidelityOf,
   hasBegun,
@@ -165,7 +165,7 @@ function goalOf(run: Run, { record }: Visit): string | undefined {
 /** The visits that ended, in order, in the scope of the visit and in the outer scopes. */
 function doneEntries(visit: Visit, detail: Detail): readonly Entry[] {
   const ended: Visit[] = [];
-  for (const scope of outwards(visit.record.scope)) {
+  for (const scope of enclosingScopes(visit.record.scope)) {
     for (const record of scope.steps) {
       const current = record?.visits.slice(record.past) ?? [];
       ended.push(...current.filter((one) => one.endSeq !== undefined && isListed(one)));
@@ -254,7 +254,7 @@ function excerpt(text: string, most: number): string {
 
 /** The other visits that are not over, and the visit's own earlier attempts. */
 function openEntries(run: Run, visit: Visit, detail: Detail, lost?: "lost"): readonly string[] {
-  const scopes = new Set(outwards(visit.record.scope));
+  const scopes = new Set(enclosingScopes(visit.record.scope));
   const beside: string[] = [];
   const waiting = waitingFor(run, "retry", "owner", "probe", "person");
   for (const other of [...run.running, ...waiting]) {
@@ -336,8 +336,4 @@ function oneLine(text: string, most: number): string {
   if (line.length <= most) return line;
   // Do not cut inside a surrogate pair.
   return `${line.slice(0, Math.max(0, Math.floor(most) - 1)).replace(/[\uD800-\uDBFF]$/, "")}…`;
-}
-
-function* outwards(scope: Scope): Generator<Scope> {
-  for (let at: Scope | undefined = scope; at !== undefined; at = at.parent?.record.scope) yield at;
 }

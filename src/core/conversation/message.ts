@@ -22,6 +22,7 @@ import type { ConversationOffer, Ending, FactOf } from "../fact.ts";
 import { earlyEnd } from "../graph/composite-end.ts";
 import {
   draft,
+  enclosingVisits,
   findVisit,
   type LeftMessage,
   type Run,
@@ -191,10 +192,7 @@ function managerOf(visit: Visit): Visit | undefined {
   const { work, once } = stepOf(visit);
   const talks = visit.conversation?.conversation !== undefined && visit.held === undefined;
   if (work.kind !== "agent" || once || !talks) return undefined;
-  for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
-    if (steerOf(at) !== undefined) return at;
-  }
-  return undefined;
+  return enclosingVisits(visit).find((around) => steerOf(around) !== undefined);
 }
 
 function steerOf(visit: Visit): { readonly says: string; readonly everyMs: number } | undefined {

@@ -22,7 +22,15 @@ import { finalFailure } from "../attempt/failure.ts";
 import { BRANCH_RESULTS } from "../built-in-keys.ts";
 import { contextValue } from "../context.ts";
 import type { RunEvent, StepReport } from "../event.ts";
-import { attemptOf, childScopes, type Run, type Scope, stepOf, type Visit } from "../run.ts";
+import {
+  attemptOf,
+  childScopes,
+  enclosingVisits,
+  type Run,
+  type Scope,
+  stepOf,
+  type Visit,
+} from "../run.ts";
 import { missedInside } from "../run-end.ts";
 import {
   evaluateAfterIteration,
@@ -219,12 +227,7 @@ export function mustEnd(run: Run, visit: Visit, now: number): boolean {
 }
 
 function endsAround(run: Run, visit: Visit, now: number): readonly EarlyEnd[] {
-  const ends: EarlyEnd[] = [];
-  for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
-    const why = earlyEnd(run, at, now);
-    if (why !== undefined) ends.push(why);
-  }
-  return ends;
+  return [...enclosingVisits(visit)].flatMap((around) => earlyEnd(run, around, now) ?? []);
 }
 
 /** The composite visits that end now, because nothing inside them runs any more. */
@@ -241,10 +244,7 @@ function hasRunning(run: Run, outer: Visit): boolean {
   const isNext = ({ index }: Scope): boolean =>
     index < (unended?.index ?? Number.POSITIVE_INFINITY);
   if ([...run.merging].some((scope) => scope.parent === outer && isNext(scope))) return true;
-  return [...run.running].some((visit) => {
-    for (let at = visit.record.scope.parent; at !== undefined; at = at.record.scope.parent) {
-      if (at === outer) return true;
-    }
-    return false;
-  });
+  return [...run.running].some((visit) =>
+    enclosingVisits(visit).some((around) => around === outer),
+  );
 }

@@ -16,6 +16,7 @@ import {
   attemptOf,
   childScopes,
   currentVisit,
+  enclosingVisits,
   findStep,
   isUncertain,
   outermost,
@@ -331,10 +332,7 @@ function isCausedInside({ state }: Visit): boolean {
 
 /** True for a visit and all visits inside it. */
 export function isWithin(visit: Visit, outer: Visit): boolean {
-  for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
-    if (at === outer) return true;
-  }
-  return false;
+  return visit === outer || enclosingVisits(visit).some((around) => around === outer);
 }
 
 /** Refuses to repeat an uncertain effect as part of another request. */

@@ -8,6 +8,7 @@
  * - visit/F4 A step counts as done when nothing can happen to it any more, not when one round of a
  *   loop does not reach it.
  */
+
 import { repeatableSteps } from "../../plan/graph-index.ts";
 import type { Step } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";

@@ -13,7 +13,7 @@ import { join } from "node:path";
 import { checksFound, fails } from "../../core/attempt/check.ts";
 import type { Ending } from "../../core/fact.ts";
 import { stepOf, type Visit } from "../../core/run.ts";
-import { refersTo } from "../../plan/named-results.ts";
+import { refersTo } from "../../plan/graph-index.ts";
 import type { Capture, Plan } from "../../plan/plan.ts";
 import { readLeft } from "../../runner/file-text.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";

@@ -33,7 +33,7 @@ import type {
   Saved,
 } from "../../core/event.ts";
 import type { FactOf } from "../../core/fact.ts";
-import { findVisit, stepOf, type Visit } from "../../core/run.ts";
+import { enclosingVisits, findVisit, stepOf, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { repetitionOf } from "../../core/values.ts";
 import type { ResultIndex, StoredResult } from "../../journal/run-log.ts";
@@ -290,8 +290,8 @@ function workKey(site: LaunchInput, visit: Visit, filesHash: string): string {
 function productsOf(site: LaunchInput, visit: Visit): readonly string[] {
   const root = rootOf(site, visit);
   const found = new Set(Object.values(outputPaths(site, visit)));
-  for (let at: Visit | undefined = visit; at !== undefined; at = at.record.scope.parent) {
-    const { scope, position } = at.record;
+  for (const { record } of [visit, ...enclosingVisits(visit)]) {
+    const { scope, position } = record;
     const before = new Set(ancestorsOf(scope.graph, position, Number.POSITIVE_INFINITY));
     const others = scope.graph.steps.filter((_, index) => !before.has(index));
     for (const path of others.flatMap(plainOutputs)) found.add(resolve(root, path));

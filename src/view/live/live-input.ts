@@ -6,6 +6,7 @@
  * of the keys that only change the view, and which output is the newest one.
  * Does not: read anything, or act on the run; the keys that do so belong to the screen.
  */
+
 import { attemptOf, hasProcess, type Run, type Visit } from "../../core/run.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { formatDuration } from "../../util/duration.ts";

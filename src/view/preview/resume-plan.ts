@@ -12,7 +12,15 @@ import type { Conversation, EventOf } from "../../core/event.ts";
 import type { ConversationOffer } from "../../core/fact.ts";
 import { resumeGrants } from "../../core/graph/retry.ts";
 import type { Wait } from "../../core/graph/visit-state.ts";
-import { attemptOf, isComposite, type Run, stepOf, type Visit, visitRef } from "../../core/run.ts";
+import {
+  attemptOf,
+  enclosingVisits,
+  isComposite,
+  type Run,
+  stepOf,
+  type Visit,
+  visitRef,
+} from "../../core/run.ts";
 import { attemptText, ROOT_SCOPE, stepPath } from "../../core/step-path.ts";
 import { closureOf, indexOf, stepAt } from "../../plan/graph-index.ts";
 import type { Plan, Recover } from "../../plan/plan.ts";
@@ -337,10 +345,7 @@ function uncertainVerdict(visit: Visit, what: string): Verdict {
 }
 
 function isInside(visit: Visit, outer: Visit): boolean {
-  for (let at: Visit | undefined = visit.record.scope.parent; at; at = at.record.scope.parent) {
-    if (at === outer) return true;
-  }
-  return false;
+  return enclosingVisits(visit).some((around) => around === outer);
 }
 
 export interface RewindPlan {
