@@ -25,7 +25,7 @@ export interface Shape<T, P = T> {
 }
 
 /** A field that may be missing. */
-interface OptionalShape<T, P = T> extends Shape<T, P> {
+export interface OptionalShape<T, P = T> extends Shape<T, P> {
   readonly optional: true;
 }
 
