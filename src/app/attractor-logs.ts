@@ -1,9 +1,9 @@
 /**
  * `--logs DIR`: the run directory of the DOT language. A run writes it as a second projection of the
- * journal, next to its own files. From such a directory a person resumes the run that writes to it; a
- * directory of another engine gives a new run that continues where that engine stopped.
+ * journal, next to its own files. A person can resume a run by such a directory; a directory of another
+ * engine gives a new run that continues where that engine stopped.
  *
- * Owns: the files in the directory, and the way from a directory to a run in the journal.
+ * Owns: the files in the directory, and finding the run that a directory belongs to.
  * Does not: know the content of the files (view/json/attractor-log.ts), or drive the run.
  * Invariants:
  * - attractor-logs/J5 Every file here can be rebuilt from the events and the attempts' folders.
@@ -30,7 +30,7 @@ import type { AttractorCheckpoint, Plan, PlanReading } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
 import { defined } from "../util/defined.ts";
 import { failpoint } from "../util/failpoint.ts";
-import { isObject, type JsonObject } from "../util/json.ts";
+import { isObject, type JsonObject, parseJson } from "../util/json.ts";
 import { renderText } from "../util/template.ts";
 import {
   AttractorLog,
@@ -42,8 +42,7 @@ import { loadRun } from "./loaded-run.ts";
 import { type ReadPlan, requirePlan } from "./pipeline/pipeline-file.ts";
 import { createProject, openLocalProject, type Project } from "./project/project.ts";
 import { advice, command, Refusal, when } from "./refusal.ts";
-import { createRun } from "./start.ts";
-import { checkEnvironment } from "./this-process.ts";
+import { checkEnvironment, createRun } from "./start.ts";
 
 /** A copy of the other engine's checkpoint, which Perdure's checkpoint replaces. */
 const KEPT_FILE = "checkpoint.before.json";
@@ -56,8 +55,8 @@ export interface LogsRun {
 }
 
 /**
- * The run that writes to a directory. `file`, if given, must be its pipeline; it is read as `reading`
- * says when the run continues that of another engine.
+ * The run that writes to a directory. `file`, if given, must be its pipeline; `reading` says how to read
+ * it when the run continues that of another engine.
  */
 export async function runOfLogs(
   given: string,
@@ -68,8 +67,8 @@ export async function runOfLogs(
   const path = join(logs, "checkpoint.json");
   const text = textOf(path);
   const again = command("run", file ?? "FILE", "--logs", relative(process.cwd(), logs) || ".");
-  const manifest = parsedJson(textOf(join(logs, "manifest.json")));
-  const { run_id: runId, project } = { ...isObjectOr(manifest), ...ownPart(text) };
+  const manifest = jsonIn(textOf(join(logs, "manifest.json")));
+  const { run_id: runId, project } = { ...objectOr(manifest), ...ownPart(text) };
   if (text === undefined && (typeof runId !== "string" || typeof project !== "string")) {
     throw new Refusal(
       "missing-file",
@@ -78,9 +77,9 @@ export async function runOfLogs(
     );
   }
   if (typeof runId !== "string" || typeof project !== "string") {
-    const continuesFrom = stoppedAt(logs, parsedJson(text));
+    const continuesFrom = stoppedAt(logs, jsonIn(text));
     if (continuesFrom !== undefined && file !== undefined)
-      return continueForeign(logs, file, { ...reading, continuesFrom });
+      return continueOtherEngine(logs, file, { ...reading, continuesFrom });
     const message = `${path} was not written by perdure: it names no run`;
     throw new Refusal(
       "bad-logs-directory",
@@ -135,7 +134,7 @@ export function freeLogs(given: string): string | undefined {
   throw new Refusal("logs-directory-used", `${given} holds the checkpoint of ${what}`, next);
 }
 
-/** The path itself, or with the first number that makes it new. */
+/** The path, with the first number that makes it new if it exists. */
 function freeName(path: string): string {
   let name = path;
   for (let number = 2; existsSync(name); number++) name = `${path}.${number}`;
@@ -158,22 +157,18 @@ async function refuseOtherFile(
 
 /** The part of a checkpoint that Perdure adds to the fields of the language. */
 function ownPart(text: string | undefined): JsonObject {
-  return isObjectOr(isObjectOr(parsedJson(text)).perdure);
+  return objectOr(objectOr(jsonIn(text)).perdure);
 }
 
 /** The value if it is an object, or an empty one. */
-function isObjectOr(value: unknown): JsonObject {
+function objectOr(value: unknown): JsonObject {
   return isObject(value) ? (value as JsonObject) : {};
 }
 
-function parsedJson(text: string | undefined): unknown {
-  if (text === undefined) return undefined;
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+/** The JSON in a text; undefined if it is none. */
+function jsonIn(text = ""): unknown {
+  const parsed = parseJson(text);
+  return parsed.ok ? parsed.json : undefined;
 }
 
 /** The node where another engine stopped; undefined when its checkpoint does not say. */
@@ -206,7 +201,11 @@ function reportedBy(logs: string, node: string): StepReport | undefined {
 }
 
 /** The run that continues from that checkpoint: a new one, unless an earlier command created it. */
-async function continueForeign(logs: string, file: string, reading: PlanReading): Promise<LogsRun> {
+async function continueOtherEngine(
+  logs: string,
+  file: string,
+  reading: PlanReading,
+): Promise<LogsRun> {
   const path = resolve(file);
   const read = await requirePlan(path, ["run", file], reading);
   const { plan, sha256: fileSha256 } = read;
@@ -244,26 +243,26 @@ interface LogsSite {
 
 /** The directory of one run, open for its owner. */
 export class AttractorLogFiles {
-  readonly #place: LogsSite;
+  readonly #site: LogsSite;
   readonly #log: AttractorLog;
   readonly #progress: AttractorProgress;
 
-  private constructor(place: LogsSite, plan: Plan) {
-    this.#place = place;
+  private constructor(site: LogsSite, plan: Plan) {
+    this.#site = site;
     this.#log = new AttractorLog(plan);
     this.#progress = new AttractorProgress(plan);
   }
 
   /** Opens the directory and brings it up to date with the journal. */
   static open(
-    place: LogsSite,
+    site: LogsSite,
     plan: Plan,
     run: Run,
     events: readonly Recorded[],
   ): AttractorLogFiles {
-    const files = new AttractorLogFiles(place, plan);
-    mkdirSync(place.logs, { recursive: true });
-    writeWhole(place.logs, PROGRESS_FILE, "");
+    const files = new AttractorLogFiles(site, plan);
+    mkdirSync(site.logs, { recursive: true });
+    writeWhole(site.logs, PROGRESS_FILE, "");
     files.record(events, run);
     return files;
   }
@@ -279,7 +278,7 @@ export class AttractorLogFiles {
       if (end !== undefined) for (const folder of this.#foldersOf(end, run)) ends.set(folder, end);
       const begun = type === "run.created" || type === "run.restarted";
       if (begun) {
-        const manifest = this.#log.manifest(run, this.#place.project);
+        const manifest = this.#log.manifest(run, this.#site.project);
         writeWhole(this.#root, "manifest.json", json(manifest));
       }
       news ||= end !== undefined || type.startsWith("run.");
@@ -288,14 +287,13 @@ export class AttractorLogFiles {
     if (news) this.#writeCheckpoint(run);
     const lines = events.flatMap((recorded) => this.#progress.of(recorded, run.id));
     const text = lines.map((line) => `${JSON.stringify(line)}\n`).join("");
-    appendFileSync(join(this.#place.logs, PROGRESS_FILE), text);
+    appendFileSync(join(this.#site.logs, PROGRESS_FILE), text);
     failpoint("attractor-logs.done");
   }
 
   /** A restarted run writes into a subdirectory and keeps the files of the earlier start. */
   get #root(): string {
-    const { restarts } = this.#log;
-    return restartFolder(this.#place.logs, restarts);
+    return restartFolder(this.#site.logs, this.#log.restarts);
   }
 
   /**
@@ -310,21 +308,21 @@ export class AttractorLogFiles {
 
   #writeNode(folder: string, end: VisitEnd, run: Run): void {
     const at = attemptOfEnd(end);
-    const attempt = at === undefined ? undefined : attemptDirOf(this.#place.dir, at);
+    const attempt = at === undefined ? undefined : attemptDirOf(this.#site.dir, at);
     const visit = findVisit(run, end);
     const work = visit && stepOf(visit).work;
-    const said = work?.kind === "pass" ? work.simulates : undefined;
+    const simulated = work?.kind === "pass" ? work.simulates : undefined;
     const prompt =
-      said?.prompt === undefined
+      simulated?.prompt === undefined
         ? attempt && textOf(join(attempt, PROMPT_FILE))
-        : promptText(run, visit, said.prompt);
+        : promptText(run, visit, simulated.prompt);
     const answer = end.type === "step.completed" ? end.answer : undefined;
     const response =
-      said === undefined
+      simulated === undefined
         ? attempt && textOf(join(attempt, RESPONSE_FILE))
         : typeof answer === "string"
           ? answer
-          : said.answer;
+          : simulated.answer;
     if (prompt !== undefined) {
       for (const name of [PROMPT_FILE, "prompt.txt"]) writeWhole(folder, name, prompt);
     }
@@ -349,7 +347,7 @@ export class AttractorLogFiles {
   }
 
   #writeCheckpoint(run: Run): void {
-    const { json: checkpoint, artifacts } = this.#log.checkpoint(run, this.#place.project);
+    const { json: checkpoint, artifacts } = this.#log.checkpoint(run, this.#site.project);
     for (const [name, text] of artifacts) writeWhole(join(this.#root, "artifacts"), name, text);
     writeWhole(this.#root, "context.json", json(checkpoint.context));
     writeWhole(this.#root, "checkpoint.json", json(checkpoint));
@@ -358,7 +356,7 @@ export class AttractorLogFiles {
     if (final === undefined) rmSync(join(this.#root, FINAL_FILE), { force: true });
     else writeWhole(this.#root, FINAL_FILE, json(final));
     // `resume --logs` reads the checkpoint in the top directory.
-    if (this.#log.restarts > 0) writeWhole(this.#place.logs, "checkpoint.json", json(checkpoint));
+    if (this.#log.restarts > 0) writeWhole(this.#site.logs, "checkpoint.json", json(checkpoint));
   }
 }
 

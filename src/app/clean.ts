@@ -41,8 +41,7 @@ export interface CleanOptions {
 }
 
 const COPY_ID_SHOWN = 8;
-const STATES = ["completed", "failed", "interrupted", "waiting"] as const;
-type State = (typeof STATES)[number];
+const STATES = ["completed", "failed", "interrupted", "waiting"];
 
 /** The result for one run. */
 export interface CleanedRun {
@@ -58,7 +57,7 @@ interface CleanResult {
   readonly runs: number;
   /** The size of the removed folders; with `--dry-run`, of those that a clean would remove. */
   readonly bytes: number;
-  /** A run has a living owner, so the search for unused outputs did not happen. */
+  /** True when unused outputs were kept, because a run has a living owner. */
   readonly outputsKept: boolean;
 }
 
@@ -130,9 +129,9 @@ async function chooseRuns(
   const keepLast = countOf(options.keepLast);
   const isUnfinished = (run: RunSummary): boolean => existsSync(runDirOf(dir, run.runId).root);
   const all = await journal.log.list({});
-  const whole = all.filter(({ cleanedAt }) => cleanedAt === undefined);
-  const kept = new Set(whole.slice(0, keepLast));
-  const fits = await fitting(project, whole, options.maxSize);
+  const uncleaned = all.filter(({ cleanedAt }) => cleanedAt === undefined);
+  const kept = new Set(uncleaned.slice(0, keepLast));
+  const fits = await fitting(project, uncleaned, options.maxSize);
   return all.filter((run) => {
     if (named.size > 0 && !named.has(run.runId)) return false;
     // A kill interrupted the removal of this run.
@@ -154,11 +153,11 @@ function ageOf(text: string | undefined): number {
   return age;
 }
 
-/** The states of the runs to clean; a run with a living owner has none of them. */
+/** The states of the runs to clean. Without `--all`, no run with a living owner has one of them. */
 function statesOf({ status, all }: CleanOptions): ReadonlySet<string> {
   if (all === true) return new Set([...STATES, "queued", "running"]);
   const words = (status ?? "completed").split(",").map((word) => word.trim());
-  const wrong = words.find((word) => !STATES.includes(word as State));
+  const wrong = words.find((word) => !STATES.includes(word));
   if (wrong === undefined) return new Set(words);
   throw new Refusal("bad-option", `--status takes ${STATES.join(", ")}, not "${wrong}"`);
 }
@@ -188,7 +187,8 @@ async function fitting(
   const counted = new Set<string>();
   for (const run of runs) {
     left -= sizeOf(runDirOf(project.dir, run.runId).root);
-    for (const [sha256, bytes] of await outputsOf(project, run.runId)) {
+    const { events } = await project.journal.log.load(run.runId);
+    for (const { sha256, bytes } of events.flatMap(({ event }) => outputsNamedBy(event))) {
       // Runs share artifacts: each artifact counts for the newest run that names it.
       if (!counted.has(sha256)) left -= bytes;
       counted.add(sha256);
@@ -197,15 +197,6 @@ async function fitting(
     fits.add(run);
   }
   return fits;
-}
-
-async function outputsOf(
-  { journal }: Project,
-  runId: string,
-): Promise<readonly (readonly [string, number])[]> {
-  return (await journal.log.load(runId)).events.flatMap(({ event }) =>
-    outputsNamedBy(event).map(({ sha256, bytes }) => [sha256, bytes] as const),
-  );
 }
 
 /**
@@ -254,9 +245,12 @@ async function removeRun(
   const living = livingReason(known);
   if (living !== undefined) return living;
   try {
-    return options.dryRun
-      ? await foreseen(project, known, options)
-      : await removeOwned(project, known, options);
+    if (!options.dryRun) return await removeOwned(project, known, options);
+    const worktree = await worktreeOf(project, known);
+    if (worktree === undefined) return undefined;
+    const { checkRemoval } = await import("../workspace/worktree/worktree.ts");
+    await checkRemoval({ ...worktree, force: options.force });
+    return undefined;
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     const forced =
@@ -281,19 +275,6 @@ function livingReason({ run, dir, shortId, liveness }: LoadedRun): string | unde
   const living = [...run.running].find((visit) => mayLive(attemptDirOf(dir, attemptOf(visit))));
   if (living === undefined) return undefined;
   return `its step ${stepPath(visitRef(living))} still runs; continue it: perdure resume ${shortId}`;
-}
-
-async function foreseen(
-  project: Project,
-  known: LoadedRun,
-  { force }: RemovalOptions,
-): Promise<string | undefined> {
-  const worktree = await worktreeOf(project, known);
-  if (worktree !== undefined) {
-    const { checkRemoval } = await import("../workspace/worktree/worktree.ts");
-    await checkRemoval({ ...worktree, force });
-  }
-  return undefined;
 }
 
 async function removeOwned(

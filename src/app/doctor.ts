@@ -153,7 +153,7 @@ export function repairState(root: string): RepairReport {
 }
 
 /** How long an agent may take to print its version. */
-const PATIENCE_MS = 15_000;
+const VERSION_MS_MAX = 15_000;
 
 /** A line with the version of each agent on PATH, and one line for all missing agents. */
 async function agentLines(): Promise<readonly string[]> {
@@ -203,7 +203,7 @@ function agentSteps({ steps }: Graph): readonly AgentStep[] {
 /** The version that an agent prints; undefined when there is no such program. */
 function versionOf(name: string): Promise<string | undefined> {
   return new Promise((resolve) => {
-    const child = execFile(name, ["--version"], { timeout: PATIENCE_MS }, (error, stdout) => {
+    const child = execFile(name, ["--version"], { timeout: VERSION_MS_MAX }, (error, stdout) => {
       if (error === null) resolve(/\d+(\.\d+)+\S*/.exec(stdout)?.[0] ?? "of an unknown version");
       else resolve(error.code === "ENOENT" ? undefined : "which does not say its version");
     });

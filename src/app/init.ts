@@ -103,7 +103,7 @@ export function writeTemplate(
 }
 
 const STEPS = ["plan", "implement", "test", "release"] as const;
-/** Long enough to be watched. */
+/** Long enough for a person to watch. */
 const STEP_SECONDS = 1.5;
 /** The step during which the runner is killed; it waits until the next runner has found it. */
 const KILLED_IN = "implement";

@@ -63,10 +63,14 @@ export async function loadRun(project: Project, runId: string): Promise<LoadedRu
   const { planText, plans: planTexts, events, cleanedAt } = value;
   const plans = new Map<string, Plan>();
   for (const [fingerprint, text] of planTexts) plans.set(fingerprint, parsePlan(text, runId));
-  const planOf = planSource(plans);
+  const planOf = (fingerprint: string): Plan => {
+    const plan = plans.get(fingerprint);
+    assert(plan !== undefined, `the plan ${fingerprint} was read`);
+    return plan;
+  };
   const plan = planOf(planFingerprints(events).at(-1) ?? "");
   const run = replay(planOf, runId, events);
-  // The files of a run of a fleet are where its worker is; here is only a copy.
+  // The files of a fleet's run are where its worker is; this machine has only a copy.
   const moved = project.workers === undefined ? moveTo(dir, run) : undefined;
   if (moved !== undefined) move(run, moved);
   hideSecretsOf(plan, run);
@@ -93,7 +97,7 @@ export async function loadRun(project: Project, runId: string): Promise<LoadedRu
 const READS_MAX = 3;
 
 /**
- * What is read of a run, and its lease at that time: a run that ends between the two reads would
+ * Reads something of a run, and its lease at that time: a run that ends between two separate reads would
  * look interrupted.
  */
 async function withLease<T>(
@@ -138,13 +142,6 @@ export async function reloadRun(project: Project, known: LoadedRun): Promise<Loa
   return { ...known, events, run, lease, liveness: livenessOf(lease), answers };
 }
 
-interface Taking {
-  readonly epoch: number;
-  readonly asCopy?: boolean;
-  /** The directory of `--logs` that the person named. */
-  readonly logs?: string | undefined;
-}
-
 /** The move of the `--logs` directory of a run to another one; undefined when it is there already. */
 function movedLogs({ created }: Run, to: string | undefined): EventOf<"run.moved"> | undefined {
   const from = created?.logs;
@@ -159,7 +156,16 @@ function movedLogs({ created }: Run, to: string | undefined): EventOf<"run.moved
 export async function reloadOwned(
   project: Project,
   known: LoadedRun,
-  { epoch, asCopy = false, logs }: Taking,
+  {
+    epoch,
+    asCopy = false,
+    logs,
+  }: {
+    readonly epoch: number;
+    readonly asCopy?: boolean;
+    /** The directory of `--logs` that the person named. */
+    readonly logs?: string | undefined;
+  },
 ): Promise<LoadedRun> {
   const loaded =
     known.moved === undefined ? await reloadRun(project, known) : await loadRun(project, known.id);
@@ -201,14 +207,6 @@ export async function readPlans(
   for (const fingerprint of planFingerprints(news)) {
     plans.set(fingerprint, parsePlan(await journal.log.plan(fingerprint), id));
   }
-}
-
-function planSource(plans: ReadonlyMap<string, Plan>): LoadedRun["planOf"] {
-  return (fingerprint) => {
-    const plan = plans.get(fingerprint);
-    assert(plan !== undefined, `the plan ${fingerprint} was read`);
-    return plan;
-  };
 }
 
 /** Parses the stored plan of a run. */

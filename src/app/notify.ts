@@ -1,10 +1,10 @@
 /**
- * Tells others what happens to a run: shell commands and webhooks (`notify`).
+ * Delivers notices about a run to shell commands and webhooks (`notify`).
  *
- * A process of its own delivers, the notifier: the owner of the run starts it and never waits for it, and
- * it outlives the owner. What is due follows from the events (view/notification.ts), what was delivered
- * from `notices.json` beside the run. So if one is killed, the next notifier delivers the rest: at least
- * once. Without that file, all notices are delivered again.
+ * A process of its own delivers them, the notifier: the owner of the run starts it and never waits for it,
+ * and it outlives the owner. Which notices are due follows from the events (view/notification.ts) and from
+ * `notices.json` in the run's folder, which says what was delivered. So if a notifier is killed, the next
+ * one delivers the rest: at least once. Without that file, all notices are delivered again.
  *
  * Owns: the delivery, its limits, its note, and the claim that lets one notifier work on a run.
  * Does not: change the run.
@@ -19,6 +19,7 @@ import { setTimeout } from "node:timers/promises";
 import type { Recorded } from "../core/event.ts";
 import { textOf } from "../runner/file-text.ts";
 import { type Identity, ownIdentity, processLiveness } from "../runner/process/identity.ts";
+import { isObject, parseJson } from "../util/json.ts";
 import {
   hasNotices,
   type KnownNotice,
@@ -44,14 +45,14 @@ const ERROR_CHARACTERS_MAX = 300;
 
 /** Starts a notifier for what is due already; the result starts one for each later notice. */
 export function watchNotices(known: LoadedRun): (events: readonly Recorded[]) => void {
-  if (hasDueNotices(known)) startNotifier(known);
+  if (dueNotices(known, false).length > 0) startNotifier(known);
   return (events) => {
     if (hasNotices(events)) startNotifier(known);
   };
 }
 
 /**
- * Starts a notifier if something is due and none works on it. Gives the time of the next attempt;
+ * Starts a notifier if something is due and none works on it. Returns the time of the next attempt;
  * undefined when nothing is left to deliver.
  */
 export function continueNotices(known: LoadedRun): number | undefined {
@@ -82,39 +83,30 @@ interface DeliveryReport {
   readonly unsent: number;
 }
 
-interface DeliverOptions {
-  /** A person asks: notices that have no attempt left get another one, and nothing waits. */
-  readonly byPerson?: boolean;
-}
-
-/** True when a notifier would have something to do now. */
-function hasDueNotices(known: LoadedRun): boolean {
-  return dueAt(known, Date.now(), false).length > 0;
-}
-
-/** Delivers what is due, and waits for attempts that are due soon. */
+/**
+ * Delivers what is due, and waits for attempts that are due soon. If a person asks, notices that have no
+ * attempt left get another one, and nothing waits.
+ */
 export async function deliverNotices(
   project: Project,
   known: LoadedRun,
-  options: DeliverOptions = {},
+  { byPerson = false } = {},
 ): Promise<DeliveryReport> {
   let sent = 0;
   let now = known;
-  let asked = options.byPerson === true;
+  let asked = byPerson;
   for (;;) {
     if (!claim(now)) return { sent, unsent: undelivered(now).length };
     try {
       for (;;) {
-        const due = dueAt(now, Date.now(), asked);
+        const due = dueNotices(now, asked);
         asked = false;
         if (due.length > 0) sent += await deliverAll(now, due);
         // Another machine delivers what is left, and not everything again.
         if (due.length > 0) await project.workers?.keepFile(now.id, NOTE_FILE);
         now = await reloadRun(project, now);
         const wait = nextWait(now);
-        if (wait === undefined || wait > WAIT_MS_MAX || (options.byPerson === true && wait > 0)) {
-          break;
-        }
+        if (wait === undefined || wait > WAIT_MS_MAX || (byPerson && wait > 0)) break;
         await setTimeout(wait);
         now = await reloadRun(project, now);
       }
@@ -140,7 +132,9 @@ function undelivered(known: LoadedRun): readonly KnownNotice[] {
   return noticesIn(known).filter(({ delivery }) => delivery?.sentAt === undefined);
 }
 
-function dueAt(known: LoadedRun, now: number, byPerson: boolean): readonly Notice[] {
+/** The notices whose next attempt is due; if a person asks, all that were not delivered. */
+function dueNotices(known: LoadedRun, byPerson: boolean): readonly Notice[] {
+  const now = Date.now();
   return undelivered(known)
     .filter(({ delivery }) => byPerson || dueTime(delivery) <= now)
     .map(({ notice }) => notice);
@@ -159,7 +153,7 @@ function nextWait(known: LoadedRun): number | undefined {
   return Number.isFinite(next) ? Math.max(0, next - Date.now()) : undefined;
 }
 
-/** Delivers notices side by side, so that a slow receiver delays no other; gives how many were sent. */
+/** Delivers notices side by side, so that a slow receiver delays no other; returns how many were sent. */
 async function deliverAll(known: LoadedRun, due: readonly Notice[]): Promise<number> {
   let sent = 0;
   await Promise.all(
@@ -185,7 +179,7 @@ function note({ id, dir }: LoadedRun, notice: Notice, error: string | undefined)
   writeDeliveries(dir.root, id, { ...before, [notice.id]: delivery });
 }
 
-/** Delivers one notice; gives why it failed. */
+/** Delivers one notice; returns why it failed. */
 async function deliver(known: LoadedRun, notice: Notice): Promise<string | undefined> {
   const facts = factsOf(known, notice);
   const { run, webhook } = notice.receiver;
@@ -198,7 +192,7 @@ async function deliver(known: LoadedRun, notice: Notice): Promise<string | undef
   }
 }
 
-/** `fetch failed` says little; its cause says why. */
+/** The text of an error with its cause: `fetch failed` alone says little. */
 function errorText({ message, cause }: Error): string {
   return cause instanceof Error ? `${message}: ${cause.message}` : message;
 }
@@ -299,35 +293,24 @@ function isClaimed(path: string): boolean {
   }
 }
 
-/** In the folder of a run: the process that delivers its notices. */
+/** The file in the folder of a run that names its notifier. */
 export const CLAIM_FILE = "notifier.json";
-/** The name of the note. */
+/** The file in the folder of a run that says which notices were delivered. */
 export const NOTE_FILE = "notices.json";
 
 /** The deliveries of a run, by the ids of the notices. */
 type NoticeDeliveries = Readonly<Record<string, NoticeDelivery>>;
 
-interface NoteText {
-  /** The run; a copy of a run has the files of the other one. */
-  readonly run: string;
-  readonly deliveries: NoticeDeliveries;
-}
-
-/** The deliveries of a run, as far as they can be read. */
+/** The deliveries of a run, as far as they can be read. A copy of a run has the files of the other one. */
 function readDeliveries(folder: string, run: string): NoticeDeliveries {
-  try {
-    const noted = JSON.parse(textOf(join(folder, NOTE_FILE)) ?? "{}") as Partial<NoteText>;
-    return noted.run === run ? (noted.deliveries ?? {}) : {};
-  } catch (error) {
-    if (error instanceof SyntaxError) return {};
-    throw error;
-  }
+  const noted = parseJson(textOf(join(folder, NOTE_FILE)) ?? "");
+  if (!noted.ok || !isObject(noted.json) || noted.json.run !== run) return {};
+  return (noted.json.deliveries ?? {}) as NoticeDeliveries;
 }
 
-/** Replaces the note of a run. */
+/** Replaces the deliveries of a run. */
 function writeDeliveries(folder: string, run: string, deliveries: NoticeDeliveries): void {
   const path = join(folder, NOTE_FILE);
-  const note: NoteText = { run, deliveries };
-  writeFileSync(`${path}.new`, JSON.stringify(note), { mode: 0o600 });
+  writeFileSync(`${path}.new`, JSON.stringify({ run, deliveries }), { mode: 0o600 });
   renameSync(`${path}.new`, path);
 }

@@ -21,7 +21,7 @@ import type { Project } from "./project/project.ts";
 import { command, Refusal } from "./refusal.ts";
 import { type AgentStep, agentStepAt, newMessage, recordMessages } from "./request/message.ts";
 
-/** The message that the agent gets when the run continues. */
+/** The message for the agent when the run continues after an open conversation. */
 const OPENED =
   "I opened this conversation in your own interactive program in between. What I said there counts.";
 
@@ -45,18 +45,18 @@ export async function openConversation(
   const step = agentStepAt(known, name);
   refuseOwned(known, step);
   refuseOpened(known);
-  const stopListening = listen();
+  const stopIgnoring = ignoreSignals();
   const owner = { ...thisOwner(), opens: step.path };
   const result = await asOwner(project, known, owner, async (epoch) => {
     const owned = await reloadOwned(project, known, { epoch });
     return openOwned(project, owned, agentStepAt(owned, name), epoch);
   });
-  stopListening();
+  stopIgnoring();
   return result;
 }
 
-/** Ignores the signals of the terminal: they are for the program, and this process outlives it. */
-function listen(): () => void {
+/** Ignores the signals of the terminal, which are for the program; returns how to stop ignoring them. */
+function ignoreSignals(): () => void {
   const signals = ["SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT"] as const;
   const ignore = (): void => undefined;
   for (const signal of signals) process.on(signal, ignore);
@@ -84,15 +84,15 @@ async function openOwned(
   }
   const before = sizeOf(opened.transcript);
   await runProgram(known, opened);
-  const left = findMarked(openMarker(known.id)).length;
-  if (left > 0) await sweep(openMarker(known.id));
+  const processesEnded = findMarked(openMarker(known.id)).length;
+  if (processesEnded > 0) await sweep(openMarker(known.id));
   if (visit.state.status !== "completed" && sizeOf(opened.transcript) !== before) {
     const { scope, step: id } = step;
     const request = { type: "message", scope, step: id, message: newMessage(OPENED) } as const;
     await project.journal.inbox.send(known.id, request);
     await recordMessages(project, await loadRun(project, known.id), epoch);
   }
-  return resultOf(known, visit, left);
+  return resultOf(known, visit, processesEnded);
 }
 
 /**
@@ -159,15 +159,15 @@ function sizeOf(transcript: string): number | undefined {
   return statSync(transcript, { throwIfNoEntry: false })?.size;
 }
 
-function resultOf({ run, shortId }: LoadedRun, visit: Visit, left: number): OpenResult {
+function resultOf({ run, shortId }: LoadedRun, visit: Visit, processesEnded: number): OpenResult {
   const own = run.workspace !== undefined && run.workspace.kind !== "here";
   // Without `--files keep`, a resume would treat the person's changes in the run's own workspace as
   // foreign.
-  const cut = run.waiting.owner.size + run.running.size > 0;
+  const isInterrupted = run.waiting.owner.size + run.running.size > 0;
   return {
-    processesEnded: left,
+    processesEnded,
     completed: run.state.status === "completed",
     step: stepPath(visitRef(visit)),
-    resume: ["resume", shortId, ...(own && !cut ? ["--files", "keep"] : [])],
+    resume: ["resume", shortId, ...(own && !isInterrupted ? ["--files", "keep"] : [])],
   };
 }

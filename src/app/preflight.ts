@@ -33,11 +33,11 @@ export interface Finding {
   readonly remedy?: string;
 }
 
-export interface PreflightOptions {
+interface PreflightOptions {
   /** The directory of the run. */
   readonly cwd: string;
   readonly env: Readonly<Record<string, string | undefined>>;
-  /** The prices of models; absent when the result does not show unknown prices. */
+  /** The prices of models; if absent, prices are not checked. */
   readonly prices?: PriceList;
   /** Steps of the plan's own graph that will not run again. */
   readonly isDone?: (step: string) => boolean;
@@ -126,9 +126,9 @@ function certainSteps(graph: Graph): ReadonlySet<number> {
   const certain = new Set(entries);
   for (const position of certain) {
     const edges = (outgoing[position] ?? []).map((index) => edgeAt(graph, index));
-    const ways = edges.filter(({ on, back }) => on === "completed" && !back);
-    const one = stepAt(graph, position).split === "one" && ways.length > 1;
-    for (const { to, condition } of ways) if (!one && condition === undefined) certain.add(to);
+    const forward = edges.filter(({ on, back }) => on === "completed" && !back);
+    const one = stepAt(graph, position).split === "one" && forward.length > 1;
+    for (const { to, condition } of forward) if (!one && condition === undefined) certain.add(to);
   }
   return certain;
 }
@@ -263,14 +263,15 @@ function pathFor(
   return path.includes("${{") ? undefined : path;
 }
 
-function isOnPath(program: string, path: string): boolean {
+/** True when a directory of the PATH, or an absolute path, has the program. */
+export function isOnPath(program: string, path: string): boolean {
   if (isAbsolute(program)) return isExecutable(program);
   return path
     .split(delimiter)
     .some((folder) => folder !== "" && isExecutable(join(folder, program)));
 }
 
-/** True for an executable file. Most candidates on a PATH do not exist, so that throws nothing. */
+/** True for an executable file. Most candidates on a PATH do not exist: that is no error. */
 function isExecutable(file: string): boolean {
   try {
     const found = statSync(file, { throwIfNoEntry: false });

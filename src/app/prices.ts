@@ -100,13 +100,12 @@ export async function checkPrices(
   const { agentAdapter } = await import("../runner/agents/registry.ts");
   const missing = new Set(used.filter((model) => prices.find(model) === undefined));
   const unnamed = new Set<string>();
-  for (const { agent, adapter: name, settings } of graphsOf(plan).flatMap((graph) =>
-    agentCalls(plan, graph),
-  )) {
-    const adapter = agentAdapter(name);
+  for (const { agent, settings } of graphsOf(plan).flatMap(stepsIn).flatMap(agentsAsked)) {
+    const definition = plan.agents[agent];
+    const adapter = definition && agentAdapter(definition.adapter);
     if (adapter === undefined || adapter.isFree === true) continue;
-    if (settings.billing === "subscription") continue;
-    const { model } = settings;
+    const { billing, model } = { ...definition?.settings, ...settings };
+    if (billing === "subscription") continue;
     if (model !== undefined && prices.find(model) !== undefined) continue;
     const isNamed = model !== undefined && adapter.modelAliases?.includes(model) !== true;
     if (isNamed && adapter.reportsCost !== true) missing.add(model);
@@ -205,32 +204,17 @@ export function agentsAsked(
   ];
 }
 
-interface AgentCall {
-  readonly agent: string;
-  readonly adapter: string;
-  readonly settings: AgentSettings;
+/** Every step of a graph and of the graphs in it. */
+function stepsIn(graph: Graph): readonly Step[] {
+  return graph.steps.flatMap((step) => [step, ...graphsIn(step.work).flatMap(stepsIn)]);
 }
 
-/** Every call of an agent in a graph and in the graphs of its steps. */
-function agentCalls(plan: Plan, graph: Graph): readonly AgentCall[] {
-  return graph.steps.flatMap((step) => {
-    const inner = graphsIn(step.work).flatMap((one) => agentCalls(plan, one));
-    const asked = agentsAsked(step).flatMap(({ agent, settings: own }): AgentCall[] => {
-      const definition = plan.agents[agent];
-      if (definition === undefined) return [];
-      const settings = { ...definition.settings, ...own };
-      return [{ agent, adapter: definition.adapter, settings }];
-    });
-    return [...asked, ...inner];
-  });
-}
-
-/** `+5usd`, `+100000tokens`, `+20turns` or `+30m`; several of them with commas between. */
+/** Parses `+5usd`, `+100000tokens`, `+20turns` or `+30m`, or several of them with commas between. */
 export function parseBudget(text: string): Budget {
   return text.split(",").map(parseAmount).reduce(addBudget);
 }
 
-/** `+20`. */
+/** Parses `+20`. */
 export function parseTurns(text: string): number {
   const [, turns] = /^\+?(\d{1,6})$/.exec(text) ?? [];
   if (turns !== undefined && Number(turns) > 0) return Number(turns);

@@ -186,7 +186,7 @@ export class InputRefusal extends Refusal {
   }
 }
 
-/** What a command prints about an error. */
+/** An error as a command prints it. */
 export type ErrorJson = DocumentJson<"error">["error"];
 
 /** The refusal that another process of Perdure printed. */

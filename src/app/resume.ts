@@ -47,7 +47,7 @@ import {
   type RewindRequest,
   rewindFact,
 } from "./rewind/rewind-preview.ts";
-import { readiness } from "./this-process.ts";
+import { readiness } from "./start.ts";
 
 interface ResumeSettings {
   readonly takeOver?: boolean;

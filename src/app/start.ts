@@ -13,19 +13,19 @@ import { initialSummary } from "../core/summary.ts";
 import type { StateDir } from "../engine/state-dir.ts";
 import type { NewRun } from "../journal/run-log.ts";
 import { envNamesOf } from "../plan/build.ts";
+import { graphsOf } from "../plan/graph-index.ts";
 import { freeze, type Plan } from "../plan/plan.ts";
 import { parseTraceparent, telemetrySettings } from "../telemetry/settings.ts";
 import { defined } from "../util/defined.ts";
 import type { Json } from "../util/json.ts";
-import { isSecretVariable, secretInputs } from "../util/secrets.ts";
-import { rememberedAtStart } from "./drive/run-environment.ts";
+import { secretInputs } from "../util/secrets.ts";
+import { isSecret, rememberedAtStart } from "./drive/run-environment.ts";
 import { hideSecrets } from "./output/secret-mask.ts";
 import { addEnvironmentFiles, projectDirectory } from "./pipeline/configuration-file.ts";
-
 import { fitInput, refuseUnknownKeys } from "./pipeline/input.ts";
 import { checkPrices, pricesAtStart } from "./prices.ts";
 import { livenessOf, type Project, shortIdOf } from "./project/project.ts";
-import { checkEnvironment, readiness } from "./this-process.ts";
+import { after, Refusal } from "./refusal.ts";
 
 /** The origin of a run. */
 export type RunOrigin = Pick<
@@ -80,7 +80,7 @@ interface StartOptions {
   readonly cwd: string;
   /** False skips the preflight. */
   readonly preflight?: boolean | undefined;
-  /** Another machine runs it: secrets are there, and are not needed here. */
+  /** Another machine runs it and has the secrets, so they are not needed here. */
   readonly elsewhere?: boolean | undefined;
 }
 
@@ -105,15 +105,41 @@ export async function prepareRun(
   hideSecrets([...secretInputs(given, plan.secrets).values()].flat());
   refuseUnknownKeys(given, schema, file);
   const input = await fitInput(given, schema, file);
-  const isSecret = (name: string): boolean =>
-    plan.secrets?.includes(name) === true || isSecretVariable(name, process.env[name]);
-  checkEnvironment(
-    envNamesOf(plan).filter((name) => !elsewhere || !isSecret(name)),
-    typed,
-  );
+  const isNeeded = (name: string): boolean =>
+    !elsewhere || !isSecret(plan, name, process.env[name]);
+  checkEnvironment(envNamesOf(plan).filter(isNeeded), typed);
   const priceLines = await checkPrices(plan, plan.budget ?? {}, typed);
   const warnings = await readiness(plan, defined({ preflight }), typed, cwd);
   return { input, warnings, priceLines };
+}
+
+/** Refuses to start without the variables that the plan's expressions name. */
+export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
+  const missing = names.filter((name) => process.env[name] === undefined);
+  if (missing.length === 0) return;
+  const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
+  const values = missing.map((name) => `${name}=...`).join(" ");
+  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
+}
+
+/**
+ * Runs the preflight, unless the person declined it; returns warnings. A plan without agents costs
+ * nothing to fail, so it has no preflight.
+ */
+export async function readiness(
+  plan: Plan,
+  {
+    preflight,
+    isDone,
+  }: { readonly preflight?: boolean; readonly isDone?: (step: string) => boolean },
+  typed: readonly string[],
+  cwd = process.cwd(),
+): Promise<readonly string[]> {
+  const hasSandboxes = graphsOf(plan).some(({ steps }) => steps.some(({ runsIn }) => runsIn));
+  const isSimple = Object.keys(plan.agents).length === 0 && !hasSandboxes;
+  if (preflight === false || isSimple) return [];
+  const { requireReady } = await import("./preflight.ts");
+  return requireReady(plan, { cwd, env: process.env, ...defined({ isDone }) }, typed);
 }
 
 /** An unfinished run of the same file. */

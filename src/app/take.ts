@@ -1,6 +1,6 @@
 /**
- * Takes the result of a worktree run home: merges its branch, applies its changes without a commit,
- * or opens a pull request.
+ * Takes the result of a worktree run into the user's branch: merges its branch, applies its changes
+ * without a commit, or opens a pull request.
  *
  * Owns: which run can be taken, the messages of commits, and the once-only pull request.
  * Does not: touch git itself (workspace/worktree/take.ts).
@@ -9,8 +9,6 @@
  *   again opens no second one.
  */
 import { spawn } from "node:child_process";
-import { accessSync, constants } from "node:fs";
-import { delimiter, join } from "node:path";
 import { failpoint } from "../util/failpoint.ts";
 import { countText } from "../view/text.ts";
 import type { BranchWork, MergeKind, ResultLocation } from "../workspace/worktree/take.ts";
@@ -27,7 +25,7 @@ export interface RunResult extends BranchWork {
   readonly tree?: string;
 }
 
-/** Where the files are that no commit of a fleet's run has, for people. */
+/** The place of the uncommitted files of a fleet's run, for people. */
 const IN_FLEET = "the fleet";
 
 /** The result of a worktree run; undefined for other runs, and when its branch is gone. */
@@ -35,7 +33,7 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   const { run, cleanedAt } = known;
   const { workspace, created } = run;
   if (workspace?.kind !== "worktree" || cleanedAt !== undefined) return undefined;
-  // A look at a run brings nothing into a repository.
+  // Showing a run must not write to a repository.
   if (project.workers !== undefined) return undefined;
   const { branch, base } = workspace;
   if (branch === undefined || base === undefined || created === undefined) return undefined;
@@ -46,7 +44,7 @@ export async function resultOf(project: Project, known: LoadedRun): Promise<RunR
   return work && { ...work, place };
 }
 
-/** The result of a run that is over; undefined where it has none, or none that can be read. */
+/** The result of a run that has ended; undefined when it has none, or none that can be read. */
 export async function readableResult(
   project: Project,
   known: LoadedRun,
@@ -121,7 +119,7 @@ export async function mergeRun(
   const result = await needResult(project, known, "merge");
   const { shortId } = known;
   const { tip, commits, place } = result;
-  // Of a run of a fleet, the commits are here, and the branch is not.
+  // A fleet's run has its commits in this repository, but no branch.
   const branch = result.tree === undefined ? (result.branch ?? tip) : tip;
   if (commits === 0) throw nothingCommitted(shortId, result);
   const { mergeInto } = await import("../workspace/worktree/take.ts");
@@ -183,7 +181,7 @@ function listText(paths: readonly string[]): string {
   return `${paths.slice(0, PATHS_MAX).join(", ")}${more > 0 ? ` and ${more} more` : ""}`;
 }
 
-/** How many files changed; none when the project already had all changes. */
+/** The number of changed files: 0 when the project already had all changes. */
 interface Applied {
   readonly files: number;
   readonly checkout: string;
@@ -285,23 +283,25 @@ export async function openPullRequest(
   if (base === undefined) {
     throw new Refusal("bad-option", "no branch is checked out here: name the target with --base");
   }
-  const name = toolOnPath(shortId);
+  const name = await toolOnPath(shortId);
   const tool = TOOLS[name];
-  const say = async (words: readonly string[]): Promise<string> =>
+  const callTool = async (words: readonly string[]): Promise<string> =>
     call(name, words, place.checkout, command("pr", shortId));
   await push(place.checkout, `${tip}:refs/heads/${branch}`, shortId);
   failpoint("take.pushed");
-  const address = addressIn(await say(tool.find(branch)), tool.urlKey);
+  const address = addressIn(await callTool(tool.find(branch)), tool.urlKey);
   if (address !== undefined) return { url: address, isNew: false };
   const title = options.title ?? run.created?.pipeline ?? branch;
   const body = options.body ?? `${countText(commits, "commit")} of run ${shortId}.`;
-  const said = await say(tool.create({ branch, base, title, body, draft: options.draft === true }));
+  const output = await callTool(
+    tool.create({ branch, base, title, body, draft: options.draft === true }),
+  );
   failpoint("take.opened");
   const url =
-    said
+    output
       .trim()
       .split("\n")
-      .findLast((line) => line.includes("://")) ?? said.trim();
+      .findLast((line) => line.includes("://")) ?? output.trim();
   return { url, isNew: true };
 }
 
@@ -315,22 +315,14 @@ function addressIn(list: string, key: string): string | undefined {
   }
 }
 
-function toolOnPath(shortId: string): "gh" | "glab" {
-  const found = (["gh", "glab"] as const).find(isOnPath);
+async function toolOnPath(shortId: string): Promise<"gh" | "glab"> {
+  const { isOnPath } = await import("./preflight.ts");
+  const found = (["gh", "glab"] as const).find((program) =>
+    isOnPath(program, process.env.PATH ?? ""),
+  );
   if (found !== undefined) return found;
   const message = "neither gh (GitHub) nor glab (GitLab) is on the PATH";
   throw new Refusal("no-program", message, after("install one of them", "pr", shortId));
-}
-
-function isOnPath(program: string): boolean {
-  return (process.env.PATH ?? "").split(delimiter).some((directory) => {
-    try {
-      accessSync(join(directory, program), constants.X_OK);
-      return true;
-    } catch {
-      return false;
-    }
-  });
 }
 
 async function push(checkout: string, refs: string, shortId: string): Promise<void> {
@@ -352,9 +344,9 @@ function call(
   again: Next,
 ): Promise<string> {
   const child = spawn(program, words, { cwd, stdio: ["ignore", "pipe", "pipe"] });
-  let [said, problem] = ["", ""];
+  let [output, problem] = ["", ""];
   child.stdout.on("data", (chunk) => {
-    said += String(chunk);
+    output += String(chunk);
   });
   child.stderr.on("data", (chunk) => {
     problem += String(chunk);
@@ -364,8 +356,8 @@ function call(
       fail(new Refusal("tool-failed", `${program} ${words.slice(0, 2).join(" ")}: ${why}`, again));
     child.on("error", (error) => refuse(error.message));
     child.on("close", (exit) => {
-      if (exit === 0) done(said);
-      else refuse((problem || said).trim() || `exit status ${exit}`);
+      if (exit === 0) done(output);
+      else refuse((problem || output).trim() || `exit status ${exit}`);
     });
   });
 }

@@ -2,19 +2,16 @@
 import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { setFlagsFromString } from "node:v8";
-import { graphsOf } from "../plan/graph-index.ts";
-import type { Plan } from "../plan/plan.ts";
 import { textOf } from "../runner/file-text.ts";
-import type { PreflightOptions } from "./preflight.ts";
-import { advice, after, Refusal } from "./refusal.ts";
+import { advice, Refusal } from "./refusal.ts";
 
 /** Node's own variables for the channel between a process and its parent; `process.env` lacks them. */
 const NODE_CHANNEL = /^NODE_CHANNEL_/;
 
 /**
- * The environment as a plain object. Node asks the system for each variable at each look, so that a
- * mere copy of `process.env` takes quadratic time, minutes for the environment of some CI machines.
- * The channel of a worker is left out: a Node program in a step would take one of its files for it.
+ * The environment as a plain object. Each access to `process.env` asks the system, so that copying it
+ * takes quadratic time, minutes for the environment of some CI machines. The channel of a worker is left
+ * out: a Node program in a step would take one of its own files for it.
  */
 export function plainEnvironment(): NodeJS.ProcessEnv {
   const text = textOf("/proc/self/environ");
@@ -25,33 +22,6 @@ export function plainEnvironment(): NodeJS.ProcessEnv {
     if (cut > 0 && !NODE_CHANNEL.test(entry)) env[entry.slice(0, cut)] ??= entry.slice(cut + 1);
   }
   return env;
-}
-
-/** Refuses to start without the variables that the plan's expressions name. */
-export function checkEnvironment(names: readonly string[], typed: readonly string[]): void {
-  const missing = names.filter((name) => process.env[name] === undefined);
-  if (missing.length === 0) return;
-  const message = `the pipeline relies on ${missing.join(", ")} in the environment`;
-  const values = missing.map((name) => `${name}=...`).join(" ");
-  throw new Refusal("missing-variables", message, after(`export ${values}`, ...typed));
-}
-
-/**
- * Runs the preflight, unless the person declined it; returns warnings. A plan without agents costs
- * nothing to fail, so it has no preflight.
- */
-export async function readiness(
-  plan: Plan,
-  { preflight, isDone }: Pick<PreflightOptions, "isDone"> & { readonly preflight?: boolean },
-  typed: readonly string[],
-  cwd = process.cwd(),
-): Promise<readonly string[]> {
-  const hasSandboxes = graphsOf(plan).some(({ steps }) => steps.some(({ runsIn }) => runsIn));
-  const isSimple = Object.keys(plan.agents).length === 0 && !hasSandboxes;
-  if (preflight === false || isSimple) return [];
-  const { requireReady } = await import("./preflight.ts");
-  const site = { cwd, env: process.env, ...(isDone === undefined ? {} : { isDone }) };
-  return requireReady(plan, site, typed);
 }
 
 /** Refuses a system without /proc, where Perdure cannot tell which processes live. */

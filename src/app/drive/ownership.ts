@@ -1,13 +1,17 @@
 /**
- * Takes the lease of a run, so that no other process drives or changes it.
+ * Takes the lease of a run, so that no other process drives or changes it; finds the other runs that
+ * work in the same directory, when both work in the project itself.
  *
- * Owns: every refusal to take it: another owner is alive, steps may be alive where this process cannot
- * see them, or a person has the conversation of an agent open.
- * Does not: drive the run (drive.ts).
+ * Owns: every refusal to take a run: another owner is alive, steps may be alive where this process cannot
+ * see them, a person has the conversation of an agent open, or another run with agents works in the
+ * directory.
+ * Does not: drive the run (drive.ts), or keep the files of two runs apart; `workspace: worktree` does.
  * Invariants:
  * - ownership/P6 The lease is taken before anything is read that a decision depends on.
+ * - app/Q1 Two runs with agents work in one directory only when a person wants that. Each run
+ *   searches after it has taken its lease, so of two that start together at least one finds the
+ *   other.
  */
-
 import type { Owner, StopMode } from "../../core/event.ts";
 import type { FactOf } from "../../core/fact.ts";
 import { attemptOf, visitRef } from "../../core/run.ts";
@@ -16,12 +20,12 @@ import { attemptDirOf } from "../../engine/state-dir.ts";
 import { JournalError } from "../../journal/journal-error.ts";
 import { takeLease } from "../../journal/leases.ts";
 import { isStoreAddress } from "../../journal/open.ts";
+import type { Plan } from "../../plan/plan.ts";
 import { mayLiveElsewhere } from "../../runner/process/adopt.ts";
 import { findMarked, openMarker } from "../../runner/process/sweep.ts";
 import { why } from "../../view/why.ts";
-import { type LoadedRun, reloadOwned, whyInputOf } from "../loaded-run.ts";
-import { directoryUserOf, refuseSharing } from "../project/directory-sharing.ts";
-import { type Project, shortIdOf } from "../project/project.ts";
+import { type LoadedRun, loadRun, reloadOwned, whyInputOf } from "../loaded-run.ts";
+import { livenessOf, type Project, shortIdOf } from "../project/project.ts";
 import {
   advice,
   after,
@@ -33,16 +37,17 @@ import {
   when,
 } from "../refusal.ts";
 import { isOwnerAlive, isOwnerElsewhere, ownerText, thisOwner } from "./owner.ts";
+import type { Confirm } from "./screen.ts";
 
 /** The options that decide whether this process can own a run. */
 export interface OwnOptions {
-  /** Starts no step: records the requests, then stops the run in this name. */
+  /** Starts no step: records the requests, then stops the run; the stop names this author. */
   readonly stopBy?: string;
   /** Starts no step: stops those that run, in this mode. */
   readonly stop?: { readonly mode: StopMode; readonly by: string };
   /** The edit that the person adopted after they saw the run as it was loaded. */
   readonly update?: FactOf<"update-requested">;
-  /** The person says that an owner elsewhere and its steps are dead. */
+  /** The person knows that an owner elsewhere and its steps are dead. */
   readonly takeOver?: boolean;
   /** The run may share its directory with other runs. */
   readonly beside?: boolean;
@@ -102,7 +107,8 @@ export async function ownWith(
   refuseOpened(loaded);
   const starts = options.stop === undefined && options.stopBy === undefined;
   if (starts && options.beside !== true) {
-    await refuseSharing(project, directoryUserOf(loaded), ["resume", shortId]);
+    const other = await conflictingRun(project, directoryUserOf(loaded));
+    if (other !== undefined) throw sharingRefusal(other, ["resume", shortId]);
   }
   return { known: loaded, owner, epoch };
 }
@@ -233,4 +239,104 @@ function ownedNext(shortId: string, { opens }: Owner): Next {
 /** The next command when only a person can know that a process is dead. */
 function takeOver(shortId: string): Next {
   return when("if you know that it is dead", "resume", shortId, "--take-over");
+}
+
+/** A run that works, or is about to work, in a directory. */
+interface DirectoryUser {
+  /** Absent before the run exists. */
+  readonly id?: string;
+  readonly plan: Plan;
+  readonly cwd: string;
+}
+
+/** A loaded run as a user of its directory. */
+export function directoryUserOf({ id, plan, run }: LoadedRun): DirectoryUser {
+  return { id, plan, cwd: run.created?.cwd ?? "" };
+}
+
+/** The runs that other processes drive in the same directory. */
+async function runsInDirectory(
+  project: Project,
+  own: DirectoryUser,
+): Promise<readonly LoadedRun[]> {
+  if (!worksHere(own.plan)) return [];
+  const open = await project.journal.log.list({ status: ["queued", "running", "waiting"] });
+  const beside: LoadedRun[] = [];
+  for (const { runId, lease } of open) {
+    if (runId === own.id || livenessOf(lease) !== "owned") continue;
+    // A step of a run may start another run.
+    if (runId === process.env.PERDURE_RUN_ID) continue;
+    const known = await loadRun(project, runId);
+    if (worksHere(known.plan) && known.run.created?.cwd === own.cwd) beside.push(known);
+  }
+  return beside;
+}
+
+/** Lines for a person about the other runs in the directory. */
+export async function sharingLines(
+  project: Project,
+  own: DirectoryUser,
+): Promise<readonly string[]> {
+  return (await runsInDirectory(project, own)).map(
+    (other) => `R${nameOf(other).slice(1)} is also working in this directory`,
+  );
+}
+
+function sharingRefusal(other: LoadedRun, typed: readonly string[]): Refusal {
+  return new Refusal(
+    "directory-shared",
+    `${conflictText(other)}; \`workspace: worktree\` keeps them apart`,
+    [command("attach", other.shortId), when("to start it anyway", ...typed, "--beside")],
+  );
+}
+
+/** How to treat other runs in the directory. */
+interface SharingOptions {
+  readonly beside: boolean;
+  /** Absent when no person is there to ask. */
+  readonly confirm: Confirm | undefined;
+  /** The command that starts the run. */
+  readonly command: readonly string[];
+}
+
+/**
+ * Returns whether a run may start, and whether the person accepts other runs in its directory. Throws
+ * the refusal when there is a conflict and nobody to ask (app/Q1).
+ */
+export async function agreeOnSharing(
+  project: Project,
+  own: DirectoryUser,
+  { beside, confirm, command: typed }: SharingOptions,
+): Promise<{ readonly starts: boolean; readonly beside: boolean }> {
+  const other = beside ? undefined : await conflictingRun(project, own);
+  if (other === undefined) return { starts: true, beside };
+  if (confirm === undefined) throw sharingRefusal(other, typed);
+  const agreed = await confirm(`R${conflictText(other).slice(1)}`, "start it anyway");
+  return { starts: agreed, beside: agreed };
+}
+
+async function conflictingRun(
+  project: Project,
+  own: DirectoryUser,
+): Promise<LoadedRun | undefined> {
+  if (!callsAgents(own.plan)) return undefined;
+  return (await runsInDirectory(project, own)).find(({ plan }) => callsAgents(plan));
+}
+
+function conflictText(other: LoadedRun): string {
+  const [name, cwd] = [nameOf(other), other.run.created?.cwd];
+  return `${name} has agents working in ${cwd}: the two runs would change each other's files`;
+}
+
+function nameOf({ shortId, plan }: LoadedRun): string {
+  return `run ${shortId} (${plan.name})`;
+}
+
+function worksHere({ workspace }: Plan): boolean {
+  return workspace === undefined || workspace.kind === "here";
+}
+
+/** True for a plan whose agents are called, not simulated. */
+function callsAgents({ agents, reading }: Plan): boolean {
+  return Object.keys(agents).length > 0 && reading?.simulate === undefined;
 }

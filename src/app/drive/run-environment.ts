@@ -29,7 +29,6 @@ const MACHINE_VARIABLES: ReadonlySet<string> = new Set(
   "HOME HOSTNAME LOGNAME OLDPWD PATH PWD SHELL TEMP TERM TMP TMPDIR USER".split(" "),
 );
 
-/** A run and its plan. */
 interface PlannedRun {
   readonly plan: Plan;
   readonly run: Run;
@@ -79,7 +78,9 @@ function remembered(
   const secrets = new Map(unknown.slice(0, SECRETS_MAX));
   return {
     ...(Object.keys(variables).length === 0 ? {} : { variables }),
-    ...(secrets.size === 0 ? {} : { secrets: markSecrets(secrets, newSalt()) }),
+    ...(secrets.size === 0
+      ? {}
+      : { secrets: markSecrets(secrets, randomBytes(SALT_BYTES).toString("hex")) }),
   };
 }
 
@@ -96,16 +97,13 @@ function secretsHere(plan: Plan, names: readonly string[]): ReadonlyMap<string, 
   return new Map([...relied.map((name) => [name, masked.get(name) ?? ""] as const), ...masked]);
 }
 
-function isSecret({ secrets = [] }: Plan, name: string, value: string | undefined): boolean {
+/** True for a variable that the plan declares as a secret, or that looks like one. */
+export function isSecret({ secrets = [] }: Plan, name: string, value: string | undefined): boolean {
   return secrets.includes(name) || isSecretVariable(name, value);
 }
 
 function isTakenFromHere(name: string): boolean {
   return MACHINE_VARIABLES.has(name) && process.env[name] !== undefined;
-}
-
-function newSalt(): string {
-  return randomBytes(SALT_BYTES).toString("hex");
 }
 
 /**
@@ -152,9 +150,9 @@ function reliedSecrets(
 }
 
 /**
- * Reads the files of `env_file`, and refuses to continue a run without the variables that it relies
- * on, before anything is started;
- * `names` are those of the plan that it continues with, and `typed` is the command that asked for it.
+ * Reads the files of `env_file`, and refuses to continue a run without the variables that it relies on,
+ * before anything is started. `names` are those of the plan that it continues with, and `typed` is the
+ * command that asked for it.
  */
 export function requireVariables(
   { plan, run }: PlannedRun,
@@ -180,7 +178,7 @@ export function requireVariables(
 }
 
 /** Reads `--env`: `NAME` takes the value from this shell, `NAME=value` gives a value. */
-export function givenVariables(words: readonly string[], { secrets = [] }: Plan): GivenVariables {
+export function givenVariables(words: readonly string[], plan: Plan): GivenVariables {
   return Object.fromEntries(
     words.flatMap((word) => {
       const [, name = "", value] = /^([A-Za-z_]\w*)(?:=(.*))?$/s.exec(word) ?? [];
@@ -193,7 +191,7 @@ export function givenVariables(words: readonly string[], { secrets = [] }: Plan)
         throw new Refusal("bad-option", message, advice(`--env ${name}=value`));
       }
       const taken = value ?? here ?? "";
-      if (!secrets.includes(name) && !isSecretVariable(name, taken)) return [[name, taken]];
+      if (!isSecret(plan, name, taken)) return [[name, taken]];
       if (value === undefined) return [];
       const message = `--env ${name}: a run does not keep its secrets`;
       throw new Refusal(

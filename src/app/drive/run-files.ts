@@ -181,9 +181,7 @@ function attemptIn(path: string): AttemptRef | undefined {
   return { scope, step, visit: Number(visit), attempt: Number(attempt) };
 }
 
-/**
- * True when the wrapper wrote the exit status: then no process of the attempt can start any more.
- */
+/** True when the wrapper wrote the exit status, so that no process of the attempt can start any more. */
 function hasExitStatus(event: AttemptEnd): boolean {
   if (event.type === "step.completed") return event.settledBy === undefined;
   return event.type === "step.failed" && event.exit !== undefined;

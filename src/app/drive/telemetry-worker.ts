@@ -18,7 +18,7 @@ import { appendFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { parentPort, workerData } from "node:worker_threads";
 import type { ReadableSpan, SpanExporter } from "@opentelemetry/sdk-trace";
-import type { AttemptRef, Recorded, RunEvent, UsageBefore } from "../../core/event.ts";
+import type { AttemptRef, EventOf, Recorded, RunEvent, UsageBefore } from "../../core/event.ts";
 import { attemptText } from "../../core/step-path.ts";
 import { attemptDirOf, PROMPT_FILE } from "../../engine/state-dir.ts";
 import type { AgentAdapter } from "../../runner/agents/adapter.ts";
@@ -35,6 +35,7 @@ import {
 } from "../../telemetry/exporters.ts";
 import { SpanQueue } from "../../telemetry/span-queue.ts";
 import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import { redactJson } from "../../util/secrets.ts";
 import { attemptEnd } from "../../view/attempt-history.ts";
 import { ConversationTrace } from "../../view/trace/conversation-trace.ts";
@@ -57,7 +58,7 @@ const FLUSH_MAX_MS = 2_500;
 const TEXT_CHARACTERS_MAX = 32_768;
 const PROMPT_CHARACTERS_MAX = 16_000;
 
-/** An attempt of an agent that has not ended. */
+/** An agent's attempt that has not ended. */
 interface OpenAttempt {
   readonly at: AttemptRef;
   readonly startedAt: number;
@@ -74,7 +75,7 @@ class Exporter {
   readonly #before: TelemetryNote;
   readonly #run: Parameters<typeof readableSpan>[0];
   readonly #open = new Map<string, OpenAttempt>();
-  /** The event that ended an attempt, while its spans are not noted as received. */
+  /** The event that ended an attempt, until the collector has received its spans. */
   readonly #endSeqs = new Map<string, number>();
   #isLive = false;
   #seq = 0;
@@ -118,8 +119,8 @@ class Exporter {
     this.#note();
     const { missing, why = this.#metricsWhy } = this.#queue;
     const slow = late ? `the collector did not answer within ${FLUSH_MAX_MS} ms` : undefined;
-    const said = why ?? slow;
-    return { type: "closed", missing, ...(said === undefined ? {} : { why: said }) };
+    const problem = why ?? slow;
+    return { type: "closed", missing, ...defined({ why: problem }) };
   }
 
   async #event(recorded: Recorded): Promise<void> {
@@ -143,7 +144,7 @@ class Exporter {
     if (event.type === "step.started") this.#startConversation(event, time);
   }
 
-  #startConversation(event: Extract<RunEvent, { type: "step.started" }>, startedAt: number): void {
+  #startConversation(event: EventOf<"step.started">, startedAt: number): void {
     if (this.#trace.attemptKey(event) === undefined) return;
     const { scope, step, visit, attempt, judge } = event;
     const agent = this.#trace.agentOf(event, judge);
@@ -154,7 +155,7 @@ class Exporter {
     if (this.#isLive) this.#follow(open);
   }
 
-  /** From now on the events are new: agents that work now are followed while they work. */
+  /** From now on the events are new, so agents are followed while they work. */
   #goLive(): void {
     if (this.#isLive) return;
     this.#isLive = true;
@@ -198,7 +199,7 @@ class Exporter {
     this.#endSeqs.set(source, seq);
   }
 
-  /** With the prompt, if the person asked for content. */
+  /** Adds the prompt to the span of an attempt, if the person asked for content. */
   #withPrompt(span: Span, event: RunEvent): Span {
     const wanted = span.of === "attempt" && this.#start.settings.content && "attempt" in event;
     if (!wanted || span.attributes["gen_ai.agent.name"] === undefined) return span;
@@ -278,7 +279,7 @@ function numberIn(name: string, otherwise: number): number {
 /** A span without secrets, whose texts have a limit. Its key stays: the ids follow from it. */
 function shownSpan(span: Span): Span {
   const { name, error, attributes, events } = span;
-  const shown = maskedJson({ name, ...(error === undefined ? {} : { error }), attributes, events });
+  const shown = maskedJson({ name, ...defined({ error }), attributes, events });
   return { ...span, ...redactJson((text) => text.slice(0, TEXT_CHARACTERS_MAX), shown) };
 }
 
@@ -289,7 +290,7 @@ const exporter = new Exporter(workerData as TelemetryStart);
 /** Orders are carried out one after the other. */
 let last: Promise<void> = Promise.resolve();
 
-async function obey(order: TelemetryOrder): Promise<void> {
+async function carryOut(order: TelemetryOrder): Promise<void> {
   if (order.type === "close") {
     port?.postMessage(await exporter.close());
     return;
@@ -302,10 +303,10 @@ async function obey(order: TelemetryOrder): Promise<void> {
 
 port.on("message", (order: TelemetryOrder) => {
   // A rejection ends the thread, and the run says so.
-  last = last.then(() => obey(order));
+  last = last.then(() => carryOut(order));
 });
 
-/** The file with the time of each line that says something: `<end of the line> <time>`. */
+/** The file with the time of each line that has events: `<end of the line> <time>`. */
 const TIMES_FILE = "stream-times";
 
 interface ConversationOptions {
@@ -316,8 +317,8 @@ interface ConversationOptions {
   readonly onSpans: (spans: readonly Span[]) => void;
 }
 
-/** A stream that is being followed. */
-export class TracedConversation {
+/** The stream of an attempt, which is being followed. */
+class TracedConversation {
   readonly #options: ConversationOptions;
   readonly #trace: ConversationTrace;
   readonly #times: Map<number, number>;
@@ -354,7 +355,7 @@ export class TracedConversation {
     await this.#file.close().catch(() => undefined);
   }
 
-  /** The time of the line that ends here. A line that nobody saw is as old as its file at most. */
+  /** The time of the line that ends here; of a line that no process read in time, that of the file. */
   #timeOf(end: number): number {
     const known = this.#times.get(end);
     const time = Math.max(this.#lastAt, known ?? Math.min(Date.now(), this.#writtenAt()));

@@ -27,6 +27,8 @@ import {
   traceOf,
   traceparentOf,
 } from "../../telemetry/settings.ts";
+import { defined } from "../../util/defined.ts";
+import { isObject, parseJson } from "../../util/json.ts";
 import type { SecretMarks } from "../../util/secrets.ts";
 import { countText } from "../../view/text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
@@ -54,7 +56,7 @@ export type TelemetryOrder =
   | {
       readonly type: "events";
       readonly events: readonly Recorded[];
-      /** They happened before this process drove the run. */
+      /** True for events from before this process drove the run. */
       readonly isPast: boolean;
       readonly secrets?: HiddenSecrets;
     }
@@ -92,7 +94,8 @@ const OWN_ENDING = import.meta.url.endsWith(".ts") ? ".ts" : ".js";
 
 /** Starts the export of a run. */
 export function openTelemetry(known: LoadedRun, settings: TelemetrySettings): Telemetry {
-  if (settings.traces === undefined && settings.metrics === undefined) return nothing(settings);
+  if (settings.traces === undefined && settings.metrics === undefined)
+    return withoutExport(settings);
   const { id: runId, dir, run, events, plans } = known;
   const { trace, origin } = tracesOf(runId, run.created);
   const sampled = isSampled(process.env, trace.traceId, trace.isParentSampled);
@@ -101,7 +104,7 @@ export function openTelemetry(known: LoadedRun, settings: TelemetrySettings): Te
     version: packageVersion(),
     plans,
     received: receivedBefore(known),
-    ...(origin === undefined ? {} : { origin }),
+    ...defined({ origin }),
   };
   const thread = new TelemetryThread(start, events);
   return {
@@ -134,8 +137,8 @@ function receivedBefore({ id, dir, run, events }: LoadedRun): TelemetryNote {
   return note;
 }
 
-/** The export of nothing, because none of it can be done as the variables ask. */
-function nothing({ problem }: TelemetrySettings): Telemetry {
+/** Exports nothing, because the variables ask for what cannot be done; `close` reports that. */
+function withoutExport({ problem }: TelemetrySettings): Telemetry {
   return {
     variables: () => ({}),
     record: () => undefined,
@@ -247,7 +250,7 @@ class TelemetryThread {
     }
     const events = batch.map(withoutFacts);
     const secrets = this.#newSecrets();
-    this.#send({ type: "events", events, isPast, ...(secrets === undefined ? {} : { secrets }) });
+    this.#send({ type: "events", events, isPast, ...defined({ secrets }) });
   }
 
   #send(order: TelemetryOrder): void {
@@ -280,19 +283,12 @@ export interface TelemetryNote {
 }
 
 /** The note of a run; undefined when there is none that can be read. */
-export function readNote(folder: string, run: string): TelemetryNote | undefined {
-  const text = textOf(join(folder, NOTE_FILE));
-  if (text === undefined) return undefined;
-  try {
-    const { spans = 0, metrics = 0, attempts = {}, ...noted } = JSON.parse(text) as NoteText;
-    return noted.run === run ? { run, spans, metrics, attempts } : undefined;
-  } catch (error) {
-    if (error instanceof SyntaxError) return undefined;
-    throw error;
-  }
+function readNote(folder: string, run: string): TelemetryNote | undefined {
+  const noted = parseJson(textOf(join(folder, NOTE_FILE)) ?? "");
+  if (!noted.ok || !isObject(noted.json) || noted.json.run !== run) return undefined;
+  const { spans = 0, metrics = 0, attempts = {} } = noted.json as Partial<TelemetryNote>;
+  return { run, spans, metrics, attempts };
 }
-
-type NoteText = Partial<TelemetryNote>;
 
 /** Replaces the note of a run. */
 export function writeNote(folder: string, note: TelemetryNote): void {

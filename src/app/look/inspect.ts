@@ -124,7 +124,7 @@ export async function compareRun(
   [first, second]: readonly [string, string | undefined],
   { patch: wantsPatch }: { readonly patch: boolean },
 ): Promise<RunDifference> {
-  const { from, to } = stretch(known, first, second);
+  const { from, to } = pointsOf(known, first, second);
   const files = await openRunWorkspace(project, known);
   const [a, b] = [sideOf(files, known, from), sideOf(files, known, to)];
   const changed = await differences(files.store, a, b);
@@ -133,7 +133,7 @@ export async function compareRun(
   return { from, to, changed, context, patch };
 }
 
-function stretch(
+function pointsOf(
   known: LoadedRun,
   first: string,
   second: string | undefined,
@@ -162,7 +162,7 @@ function contextOf({ id, planOf, events }: LoadedRun, from: Point, to: Point): C
 
 /** A checkpoint, and the changes of files since the one before; undefined when they are unknown. */
 export interface CheckpointEntry extends TimelineEntry {
-  readonly changed: Changed;
+  readonly changed: readonly FileDifference[] | undefined;
 }
 
 /** The checkpoints of a run in order, each with the changes since the one before. */
@@ -176,31 +176,27 @@ export async function timelineOfRun(
   return entries.map((entry, index) => ({ ...entry, changed: changes[index] }));
 }
 
-type Changed = readonly FileDifference[] | undefined;
-
 /** The changes from each snapshot to the next; a removed snapshot has none. */
 async function changesOf(
   store: SnapshotStore | undefined,
   events: readonly Recorded[],
   entries: readonly TimelineEntry[],
-): Promise<readonly Changed[]> {
-  const changes: Changed[] = [];
+): Promise<readonly CheckpointEntry["changed"][]> {
+  const changes: CheckpointEntry["changed"][] = [];
   let before = firstBase(events);
   for (const { snapshot } of entries) {
     if (snapshot === undefined || store === undefined) {
       changes.push(undefined);
       continue;
     }
-    const known = before !== undefined && (await hasCommit(store, before));
-    const both = known && (await hasCommit(store, snapshot));
-    changes.push(both ? await differences(store, before ?? snapshot, snapshot) : undefined);
+    changes.push(before === undefined ? undefined : await filesBetween(store, before, snapshot));
     before = snapshot;
   }
   return changes;
 }
 
 /** The first snapshot that a run has of its files. */
-export function firstBase(events: readonly Recorded[]): string | undefined {
+function firstBase(events: readonly Recorded[]): string | undefined {
   for (const { event } of events) {
     if (event.type === "step.started" && event.base !== undefined) return event.base;
     if (event.type === "step.based") return event.base;
@@ -235,7 +231,7 @@ export async function comparedRuns(
       left: left.known.run.created?.input ?? null,
       right: right.known.run.created?.input ?? null,
     },
-    files: await filesBetween(left, right),
+    files: await filesOf(left, right),
   };
 }
 
@@ -271,14 +267,23 @@ function stepsSideBySide(left: LoadedRun, right: LoadedRun, now: number): Compar
   });
 }
 
-async function filesBetween(left: ComparedRun, right: ComparedRun): Promise<Comparison["files"]> {
+async function filesOf(left: ComparedRun, right: ComparedRun): Promise<Comparison["files"]> {
   const sameProject = left.project.dir.root === right.project.dir.root;
   if (!sameProject || !keepsFiles(left.known) || !keepsFiles(right.known)) return null;
   const [a, b] = [lastSnapshot(left.known), lastSnapshot(right.known)];
   if (a === undefined || b === undefined) return null;
   const { store } = await openRunWorkspace(left.project, left.known);
-  if (!(await hasCommit(store, a)) || !(await hasCommit(store, b))) return null;
-  return (await differences(store, a, b)).map(fileJson);
+  return (await filesBetween(store, a, b))?.map(fileJson) ?? null;
+}
+
+/** The files that differ between two snapshots; undefined when one of them was removed. */
+async function filesBetween(
+  store: SnapshotStore,
+  from: string,
+  to: string,
+): Promise<readonly FileDifference[] | undefined> {
+  const areThere = (await hasCommit(store, from)) && (await hasCommit(store, to));
+  return areThere ? differences(store, from, to) : undefined;
 }
 
 function lastSnapshot({ events }: LoadedRun): string | undefined {
@@ -313,7 +318,7 @@ export function outcomeKey({ run, events, cleanedAt }: LoadedRun): string {
   return [snapshot, over ? `${run.state.status} ${events.length}` : "", cleanedAt ?? ""].join("/");
 }
 
-/** Looks at what a run leaves. A run is not worse because its files cannot be looked at. */
+/** Looks at what a run leaves. What cannot be looked at is left out. */
 export async function outcomeOf(project: Project, known: LoadedRun): Promise<RunOutcome> {
   const files = await unlessRefused(() => changedFiles(project, known));
   const branch = await unlessRefused(() => resultOf(project, known));
@@ -348,12 +353,11 @@ async function changedFiles(
 ): Promise<readonly FileDifference[] | undefined> {
   const { events, cleanedAt } = known;
   const first = firstBase(events);
-  const last = snapshotAt(events, Number.POSITIVE_INFINITY);
+  const last = lastSnapshot(known);
   if (!keepsFiles(known) || cleanedAt !== undefined) return undefined;
   if (first === undefined || last === undefined) return undefined;
   const { store } = await openRunWorkspace(project, known);
-  const areThere = (await hasCommit(store, first)) && (await hasCommit(store, last));
-  return areThere ? differences(store, first, last) : undefined;
+  return filesBetween(store, first, last);
 }
 
 async function unlessRefused<T>(look: () => Promise<T>): Promise<T | undefined> {

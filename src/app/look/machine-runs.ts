@@ -17,7 +17,7 @@ import { isOwnerAlive } from "../drive/owner.ts";
 import type { OpenProjects, ReadableProject } from "../project/open-projects.ts";
 import { type Project, shortIdOf } from "../project/project.ts";
 
-/** How many sums and dead owners are remembered; the oldest are forgotten. */
+/** How many sums and dead owners are remembered, the latest ones. */
 const REMEMBERED_MAX = 20_000;
 /** How many changed runs one look at a project names, the newest ones. */
 const CHANGED_MAX = 200;
@@ -27,7 +27,7 @@ interface MachineRun extends FoundRun {
   readonly shortId: string;
   /** The key of its project. */
   readonly project: string;
-  /** Undefined when nobody drives it. */
+  /** Undefined when no process drives it. */
   readonly owner: Owner | undefined;
   readonly costUsd: number | undefined;
   readonly tokens: number;

@@ -115,7 +115,7 @@ interface AskingRun {
 }
 
 /** An effect about which a person has to say what happened. */
-export interface UncertainEffect {
+interface UncertainEffect {
   readonly at: AttemptRef;
   readonly since: number;
   readonly message: string;

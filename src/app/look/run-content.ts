@@ -111,12 +111,13 @@ export async function fileIn(
   return { snapshot, path, bytes, binary, text, cut };
 }
 
-/** The longest end of a text that may be a part of a letter. */
-const LETTER_BYTES_MAX = 4;
+/** How many bytes a character has at most. */
+const CHARACTER_BYTES_MAX = 4;
 
 function isBinary(content: Buffer, cut: boolean): boolean {
   if (content.includes(0)) return true;
-  const ends = cut ? LETTER_BYTES_MAX : 1;
+  // A cut may have gone through a character.
+  const ends = cut ? CHARACTER_BYTES_MAX : 1;
   return !Array.from({ length: ends }, (_, less) => less).some((less) =>
     isUtf8(content.subarray(0, content.length - less)),
   );
@@ -139,7 +140,7 @@ const MEDIA: Readonly<Record<string, string>> = {
 };
 const BYTES = "application/octet-stream";
 const TEXT = "text/plain; charset=utf-8";
-/** Names of files that are text; their content is looked at, too, before it is shown as text. */
+/** Names of files that are not text; the content of all others is checked, too. */
 const BINARY = /\.(zip|gz|tgz|xz|bz2|zst|7z|tar|jar|exe|bin|so|o|a|wasm|pdf|mp[34]|mov|woff2?)$/i;
 
 function mediaOf(path: string): string {

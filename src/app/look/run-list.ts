@@ -50,8 +50,8 @@ async function matchingRuns(journal: Journal, options: ListOptions): Promise<rea
     throw new Refusal("bad-option", `--status takes one of ${STATUSES.join(", ")}`);
   }
   const filter: RunFilter = options.pipeline === undefined ? {} : { pipeline: options.pipeline };
-  // A run whose row says running may be interrupted. Only the evidence tells, so the limit comes
-  // after it.
+  // A run whose row says running may be interrupted. Only the evidence shows that, so the limit is
+  // applied after it.
   const summaries = await journal.log.list(status === undefined ? { ...filter, limit } : filter);
   const rows = summaries.map(({ lease, ...summary }) => ({
     ...summary,

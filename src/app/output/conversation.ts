@@ -1,12 +1,12 @@
 /**
- * The conversation of an attempt as a page shows it: what the agent was told, its answers, its tool
- * calls and their results. It works on a living attempt as on an old one.
+ * The conversation of an attempt as a page shows it: the prompt, the messages of people, the agent's
+ * answers, its tool calls and their results; of a running attempt as of an old one.
  *
  * Owns: turns from the events of a stream, and how much of them is kept.
- * Does not: read a stream (the adapters do), or watch a file; the caller reads again.
+ * Does not: parse a stream (the adapters do), or watch a file; the caller reads again.
  * Invariants:
  * - conversation/C1 What is kept has a limit, however long the stream is; each byte is read once.
- * - conversation/C2 A text is masked before it is cut: a part of a secret is not recognised.
+ * - conversation/C2 A text is masked before it is shortened: a part of a secret is not recognised.
  */
 import { join } from "node:path";
 import { setImmediate } from "node:timers/promises";
@@ -58,7 +58,7 @@ interface Turn {
 interface ShownConversation {
   readonly attempt: string;
   readonly turns: DocumentOf<typeof conversation>["turns"];
-  /** Turns before these that are left out. */
+  /** How many earlier turns are left out. */
   readonly leftOut: number;
   readonly ended: boolean;
 }
@@ -76,7 +76,7 @@ export function agentOf(known: LoadedRun, at: AttemptStart): string | undefined 
   return at.judge ?? (work?.kind === "agent" ? work.agent : undefined);
 }
 
-/** What an agent was told at the start of an attempt; undefined when that is not kept. */
+/** The prompt of an attempt; undefined when it is not kept. */
 export function promptOf(known: LoadedRun, at: AttemptStart): string | undefined {
   const text = textOf(join(attemptDirOf(known.dir, at), PROMPT_FILE));
   return text === undefined ? undefined : shown(text, TEXT_CHARACTERS_MAX);
@@ -86,7 +86,7 @@ function shown(text: string, charactersMax: number): string {
   return headOf(plainLines(masked(text)), charactersMax);
 }
 
-/** Reads conversations, and remembers how far. */
+/** Reads conversations, each from where the last call ended. */
 export class Conversations {
   readonly #open = new Map<string, ConversationReader>();
 
@@ -101,14 +101,14 @@ export class Conversations {
       const next = command("logs", known.shortId, attemptText(at));
       throw new Refusal("no-conversation", message, next);
     }
-    // Looked up first: what comes before an end is in the file already.
+    // Asked before the file is read: an attempt that has ended has written all of it.
     const ended = hasEnded(known, at);
     const path = join(attemptDirOf(known.dir, at), ATTEMPT_FILE.output);
     const one = this.#open.get(path) ?? new ConversationReader(path, new AgentFollower(adapter));
     this.#remember(path, one);
     await one.readOn();
-    const said = [...briefing(known, at), ...one.turns];
-    return { attempt: attemptText(at), turns: said, leftOut: one.leftOut, ended };
+    const turns = [...promptTurns(known, at), ...one.turns];
+    return { attempt: attemptText(at), turns, leftOut: one.leftOut, ended };
   }
 
   close(): void {
@@ -126,14 +126,13 @@ export class Conversations {
   }
 }
 
-/** The prompt, and the messages of people in it. */
-function briefing(known: LoadedRun, at: AttemptStart): readonly Turn[] {
+/** The turns before the agent's first: the prompt, and the messages of people in it. */
+function promptTurns(known: LoadedRun, at: AttemptStart): readonly Turn[] {
   const prompt = promptOf(known, at);
-  const told = prompt === undefined ? [] : [turnOf("perdure", prompt)];
   const messages = known.run.messages.get(stepPath(at)) ?? [];
   const given = messages.filter(({ id }) => at.messages?.includes(id) === true);
   return [
-    ...told,
+    ...(prompt === undefined ? [] : [turnOf("perdure", prompt)]),
     ...given.map(({ text, given: time }) =>
       turnOf("person", shown(text, TEXT_CHARACTERS_MAX), isoText(time)),
     ),
@@ -174,7 +173,7 @@ export class ConversationReader {
     return this.#leftOut;
   }
 
-  /** Reads what is new; other work of this process runs between the pieces. */
+  /** Reads what is new, in pieces, so that this process can do other work in between. */
   readOn(): Promise<void> {
     this.#reading = this.#reading.then(async () => {
       while (this.#file.pull() > 0) await setImmediate();
@@ -192,7 +191,7 @@ export class ConversationReader {
         this.#begin("agent");
         return;
       case "text":
-        this.#say(event.text);
+        this.#addText(event.text);
         return;
       case "tool-started":
         this.#start(event);
@@ -202,7 +201,7 @@ export class ConversationReader {
         return;
       case "result":
         if (event.ok && event.text !== undefined && !this.#turns.some(({ text }) => text !== "")) {
-          this.#say(event.text);
+          this.#addText(event.text);
         }
         this.#note(event);
         return;
@@ -241,7 +240,7 @@ export class ConversationReader {
     this.#characters -= sizeOf(dropped);
   }
 
-  #say(text: string): void {
+  #addText(text: string): void {
     const current = this.#current();
     const turn = current.calls.length > 0 ? this.#begin("agent") : current;
     const before = turn.text.length;
@@ -275,7 +274,7 @@ export class ConversationReader {
     this.#characters += call.result?.length ?? 0;
   }
 
-  /** What Perdure says about the conversation: a delay, a denied call, a failure. */
+  /** Adds what Perdure reports about the conversation: a delay, a denied call, a failure. */
   #note(event: AgentEvent): void {
     const text = this.#lines.of(event).map((line) => line.text);
     if (text.length === 0) return;

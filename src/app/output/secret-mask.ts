@@ -1,8 +1,8 @@
 /**
- * The secrets that this process must not show, and texts without them.
+ * Masks the secrets that this process must not show.
  *
- * Owns: the list: variables that are named like a secret, values that the loaded runs declare
- * (`hideSecrets`), and values of which the runs only have marks (`hideMarked`).
+ * Owns: the list of secrets: variables whose names look like a secret's, values that the loaded runs
+ * declare (`hideSecrets`), and values of which the runs only have marks (`hideMarked`).
  * Does not: print; every face masks its output with `masked`.
  */
 import {

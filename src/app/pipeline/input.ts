@@ -1,9 +1,9 @@
 /**
- * The input of a run: from the command line to JSON, held against the pipeline's schema.
+ * The input of a run: reads it from the command line as JSON, and checks it against the pipeline's
+ * schema.
  *
- * Owns: what each spelling of `--input` and `--input-json` means.
- * Does not: change what was typed: the schema says what a value is; without one it is text, unless it
- * is a word of JSON or a number that prints back as it was typed.
+ * Owns: what each form of `--input` and `--input-json` means. The schema gives the type of a value;
+ * without one a value is text, unless it is a word of JSON, or a number that prints as it was typed.
  */
 import { readFileSync } from "node:fs";
 import { isObject, type Json, type JsonObject, parseJson } from "../../util/json.ts";
@@ -23,7 +23,7 @@ const NAMES_SHOWN_MAX = 8;
 export interface TypedInput {
   readonly input?: readonly string[];
   readonly inputJson?: readonly string[];
-  /** The whole input, from a program: nothing in it is read in another way. */
+  /** The whole input, from a program; it is taken as it is. */
   readonly value?: Json;
 }
 
@@ -71,7 +71,7 @@ function jsonPair(text: string): readonly [string, Json] {
   throw new Refusal("bad-input", message);
 }
 
-/** The input of a pipeline that takes a text: nothing in it has a meaning of its own. */
+/** The input of a pipeline that takes a text: it is never read as JSON or `key=value`. */
 function textInput(given: readonly string[], json: readonly string[]): Json {
   const [text = "", ...more] = given;
   if (more.length + json.length > 0) {

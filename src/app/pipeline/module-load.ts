@@ -16,7 +16,7 @@ import { type ModuleProblem, type ModuleValue, notPlain } from "../../pipeline/m
 /** How long a module may take to export its pipeline. */
 const MODULE_TIME_MAX_MS = 30_000;
 
-/** The message that the thread sends about its module. */
+/** What the thread reports about its module. */
 export type ModuleNews =
   | { readonly type: "value"; readonly value: unknown }
   | { readonly type: "no-default"; readonly names: readonly string[] }
@@ -45,8 +45,8 @@ export async function loadModule(path: string): Promise<ModuleValue> {
   });
   const printed = Promise.all([textOf(worker.stdout), textOf(worker.stderr)]);
   const ended = await endOf(worker);
-  const said = (await printed).join("");
-  if (ended.type === "value") return { ok: true, value: ended.value, printed: said };
+  const output = (await printed).join("");
+  if (ended.type === "value") return { ok: true, value: ended.value, printed: output };
   return { ok: false, ...problemOf(ended, path) };
 }
 
@@ -110,7 +110,7 @@ function problemOf(ended: Exclude<Ended, { readonly type: "value" }>, path: stri
 type Thrown = Extract<ModuleNews, { readonly type: "thrown" }>;
 
 function thrownProblem({ message, stack = "", code }: Thrown, path: string): ModuleProblem {
-  const at = placeIn(stack, path);
+  const at = positionIn(stack, path);
   if (code === "ERR_UNSUPPORTED_TYPESCRIPT_SYNTAX") {
     const help = "only types that can be left out run in Node: no enum, namespace or `import x =`";
     return { rule: "module-syntax", message, help, ...at };
@@ -128,7 +128,7 @@ function thrownProblem({ message, stack = "", code }: Thrown, path: string): Mod
 }
 
 /** The position in the module itself that an error came from. */
-function placeIn(stack: string, path: string): { line?: number; column?: number } {
+function positionIn(stack: string, path: string): { line?: number; column?: number } {
   const frames = stack.matchAll(/(?:^|\(|\s)(file:\/\/\S+?|\/\S*?):(\d+)(?::(\d+))?(?=\)|$|\n)/g);
   for (const [, name = "", line, column] of frames) {
     const file = name.startsWith("file:") ? fileURLToPath(name) : name;

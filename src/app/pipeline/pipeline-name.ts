@@ -40,7 +40,7 @@ export function findPipeline(named: string, verb = "run"): string {
   const meant = nearest(named, filesAround().map(nameOf));
   const where = `${process.cwd()} or ${FOLDER}/`;
   const message = `there is no file ${named}, and no pipeline of that name in ${where}`;
-  // Nobody names a file like a sentence.
+  // A name with spaces is a prompt rather than a file.
   const isPrompt = verb === "run" && /\S\s+\S/.test(named);
   const prompt = when("if it is a prompt", "run", "--agent", "claude", named);
   const file = meant === undefined ? after("name a file", verb, "FILE") : command(verb, meant);
@@ -131,7 +131,7 @@ const RUNS_MAX = 500;
 const FILES_MAX = 200;
 
 /** A pipeline that can be started. */
-export interface ListedPipeline {
+interface ListedPipeline {
   /** What `perdure run` takes in the directory of the project. */
   readonly name: string;
   readonly file: string;

@@ -1,15 +1,15 @@
 /**
- * What people name: a run, and in it a step, a visit `fix@2`, an attempt `fix@2.1`, an item `map[3]`;
- * inside a composite step `map@1.1[3]/fix`, or shorter `map[3]/fix`, or only `fix` where that is unique.
+ * The names that people use: of a run, and in it of a step, a visit `fix@2`, an attempt `fix@2.1`, an item
+ * `map[3]`; inside a composite step `map@1.1[3]/fix`, or shorter `map[3]/fix`, or only `fix` where that is
+ * unique.
  *
  * Owns: which step of a run a name means, and the one refusal of a name that means none; which run a
- * person means, for every command that takes `[run]` and other words after it, even if they name none.
- * Does not: look at visits and attempts; the use cases do. Choose a run to resume (resume.ts), or a run
- * to stop (stop.ts): these ask or refuse where a wrong guess would start or end something.
+ * command with `[run]` and other words means, even if the person names none.
+ * Does not: check that a visit or an attempt exists; the use cases do. Choose a run to resume (resume.ts),
+ * or a run to stop (stop.ts): these ask or refuse where a wrong guess would start or end something.
  */
 import type { AttemptRef } from "../../core/event.ts";
 import { attemptText, parseStepPath, stepPath } from "../../core/step-path.ts";
-import type { RunSummary } from "../../journal/run-log.ts";
 import { nearest } from "../../util/nearest.ts";
 import { shortList } from "../../view/text.ts";
 import { BASE, isSnapshotName, NOW } from "../../view/work-history.ts";
@@ -104,7 +104,7 @@ function segmentsOf(name: string): readonly Segment[] {
   });
 }
 
-/** What a segment says besides its id. */
+/** The parts of a segment after its id. */
 function restOf({ visit, attempt, index }: Segment): string {
   const number = attempt === undefined ? visit : `${visit}.${attempt}`;
   const at = number === undefined ? "" : `@${number}`;
@@ -154,7 +154,7 @@ interface MeantRun {
   readonly runId: string;
   /** The words after the run. */
   readonly words: readonly string[];
-  /** Says which run was taken, where others could have been meant. */
+  /** Which run was taken, when others could have been meant. */
   readonly note?: string;
 }
 
@@ -201,9 +201,5 @@ async function unnamedRun(
   }
   const { runId } = newest;
   if (other === undefined) return { runId };
-  return { runId, note: noteOn(await shortIdOf(journal, runId), newest) };
-}
-
-function noteOn(shortId: string, { pipeline }: RunSummary): string {
-  return `run ${shortId} (${pipeline}), the newest`;
+  return { runId, note: `run ${await shortIdOf(journal, runId)} (${newest.pipeline}), the newest` };
 }

@@ -78,7 +78,7 @@ export class OpenProjects {
     return { key, name: projectName(directory), directory, isCurrent: true };
   }
 
-  /** Those whose journals can be read. */
+  /** The projects whose journals can be read. */
   async readable(): Promise<readonly ReadableProject[]> {
     return (await this.all()).filter((one): one is ReadableProject => "project" in one);
   }
@@ -100,14 +100,14 @@ export class OpenProjects {
     const living: typeof found = [];
     for (const one of found.length > 1 ? found : []) {
       const lease = await one.in.project.journal.leases.of(one.runId);
-      // A run that was moved is in both places, and lives in one of them.
+      // A run that was moved is in the journals of both places, and continues in one of them.
       if (lease?.owner?.place === undefined) living.push(one);
     }
     const first = living[0] ?? found[0];
     if (first === undefined) {
       throw new Refusal("unknown-run", `there is no run ${prefix}`, command("list", "runs"));
     }
-    // A copy of a project has the same runs; the current project, or the one used last, counts.
+    // A copy of a project has the same runs: take that of the current project, or of the one used last.
     const ids = [...new Set(found.map(({ runId }) => runId))];
     if (ids.length === 1) return first;
     const message = `${prefix} is ambiguous: it may be ${ids.join(" or ")}`;

@@ -29,13 +29,13 @@ const SHORT_ID_MIN = 8;
 export interface Project {
   readonly dir: StateDir;
   readonly journal: Journal;
-  /** Its runs belong to a fleet: the directory has no journal. */
+  /** True when its runs belong to a fleet: the directory has no journal. */
   readonly isOfFleet?: true;
   /** The workers that drive its runs: this process drives none of them, and has copies of their files. */
   readonly workers?: FleetWorkers;
 }
 
-/** A stop of a run that no worker has. */
+/** A stop for a run that no worker has. */
 export interface WantedStop {
   /** The last event of the run: a run that has continued since then does not stop. */
   readonly seq: number;
@@ -45,7 +45,7 @@ export interface WantedStop {
   readonly by: string;
 }
 
-/** A fleet as a process sees it that only reads and steers its runs. */
+/** A fleet, for a process that reads and changes its runs but drives none. */
 export interface FleetWorkers {
   /** The server and the database, for people. */
   readonly name: string;
@@ -188,7 +188,7 @@ export function createdStateDir(from: string): StateDir {
   return dir;
 }
 
-/** Keeps that the directory was checked, and that there is a project. */
+/** Records that the directory was checked, and that there is a project. */
 function remember({ root }: StateDir): void {
   rememberTrust(root);
   rememberProject(dirname(root));
@@ -230,9 +230,9 @@ function hasRunFolders({ root }: StateDir): boolean {
 
 /** Refuses run folders without a journal: a new journal would hide these runs. */
 function refuseMissingJournal(dir: StateDir): void {
-  const isThere = (): boolean => existsSync(dir.database);
-  // Asked again after the folders: another process may have made the journal, and then a folder.
-  if (isThere() || !hasRunFolders(dir) || isThere()) return;
+  const hasJournal = (): boolean => existsSync(dir.database);
+  // Checked again after the folders: another process may have made the journal, and then a folder.
+  if (hasJournal() || !hasRunFolders(dir) || hasJournal()) return;
   const message = `${dir.database} is missing, but there are runs in ${join(dir.root, "runs")}`;
   throw new Refusal("missing-journal", message, command("doctor", "--repair"));
 }

@@ -36,11 +36,11 @@ const PRIVATE = 0o700;
 /** The user that owns a state directory; undefined when that is the user of this process. */
 export function foreignOwner(root: string): number | undefined {
   const uid = process.geteuid?.();
-  const facts = lstatSync(root, { throwIfNoEntry: false });
-  if (uid === undefined || facts === undefined || facts.uid === uid) return undefined;
+  const stats = lstatSync(root, { throwIfNoEntry: false });
+  if (uid === undefined || stats === undefined || stats.uid === uid) return undefined;
   // `sudo perdure` accepts the directories of the user behind sudo, as git does.
-  if (uid === 0 && process.env.SUDO_UID === String(facts.uid)) return undefined;
-  return facts.uid;
+  if (uid === 0 && process.env.SUDO_UID === String(stats.uid)) return undefined;
+  return stats.uid;
 }
 
 /** Refuses a state directory that Perdure has not made here; a missing one is fine. */
@@ -50,17 +50,17 @@ export function refuseUntrusted(root: string): void {
   const now = identityOf(root);
   const known = recordOf(root);
   if (known?.index !== now.index || known.directory !== now.directory) refuseTracked(root);
-  const facts = lstatSync(root, { throwIfNoEntry: false });
-  if (facts === undefined) return;
-  if (!facts.isDirectory()) {
-    const what = facts.isSymbolicLink() ? "a symbolic link" : "not a directory";
+  const stats = lstatSync(root, { throwIfNoEntry: false });
+  if (stats === undefined) return;
+  if (!stats.isDirectory()) {
+    const what = stats.isSymbolicLink() ? "a symbolic link" : "not a directory";
     throw refusal(`${root} is ${what}`, `rm ${shellWord(root)}`);
   }
   const entries = readdirSync(root, { withFileTypes: true });
   const link = entries.find((entry) => entry.isSymbolicLink());
   if (link !== undefined) throw linked(root, link);
   if (known?.directory === now.directory) return;
-  if (isPrivate(facts) || entries.length === 0 || !keepsModes(dirname(root))) return;
+  if (isPrivate(stats) || entries.length === 0 || !keepsModes(dirname(root))) return;
   throw unknownMaker(root);
 }
 
@@ -103,10 +103,10 @@ function identityOf(root: string): Identity {
 
 /** The identity of a directory is its birth time; that of a file changes with its content. */
 function fileIdentity(path: string): string {
-  const facts = lstatSync(path, { bigint: true, throwIfNoEntry: false });
-  if (facts === undefined) return "none";
-  const { dev, ino, birthtimeNs, mtimeNs, size } = facts;
-  return facts.isDirectory() ? `${dev} ${ino} ${birthtimeNs}` : `${dev} ${ino} ${mtimeNs} ${size}`;
+  const stats = lstatSync(path, { bigint: true, throwIfNoEntry: false });
+  if (stats === undefined) return "none";
+  const { dev, ino, birthtimeNs, mtimeNs, size } = stats;
+  return stats.isDirectory() ? `${dev} ${ino} ${birthtimeNs}` : `${dev} ${ino} ${mtimeNs} ${size}`;
 }
 
 /** The identity of the git index of the repository around a directory. */

@@ -3,7 +3,7 @@
  * user can read. Among them is one for each project in which the user has runs; a command that writes
  * to a project's journal remembers the project.
  *
- * Owns: where the files are, that a file is there whole or not at all, and the list of projects.
+ * Owns: where the files are, that a file is complete whenever it exists, and the list of projects.
  * Does not: keep anything that a run needs. Without these files everything still runs, and a project
  * that is missing shows up again when it is used.
  * Invariants:
@@ -52,7 +52,7 @@ const FOLDER = "projects";
 const KEY_LENGTH = 16;
 /** A project whose journal is gone is forgotten after this time: a disk may be mounted again. */
 const FORGET_AFTER_MS = 7 * 24 * 3_600_000;
-/** More projects than this are not listed; those that were used last come first. */
+/** How many projects are listed, those that were used last. */
 const PROJECTS_MAX = 500;
 
 /** The key of the project in a directory: short, and safe in an address. */
@@ -78,9 +78,9 @@ export function knownProjects(): readonly string[] {
     const directory = readUserState(FOLDER, key) ?? "";
     if (projectKey(directory) !== key) continue;
     const { database } = stateDirOf(directory);
-    const facts = statSync(database, { throwIfNoEntry: false });
-    if (facts === undefined) forgetOld(key);
-    else found.push({ directory, usedAt: facts.mtimeMs });
+    const stats = statSync(database, { throwIfNoEntry: false });
+    if (stats === undefined) forgetOld(key);
+    else found.push({ directory, usedAt: stats.mtimeMs });
   }
   return found
     .sort((one, other) => other.usedAt - one.usedAt)

@@ -4,7 +4,12 @@ import { createInterface } from "node:readline/promises";
 import type { LogsRun } from "../../app/attractor-logs.ts";
 import { execute } from "../../app/drive/drive.ts";
 import { askGitEarly } from "../../app/drive/loop-parts.ts";
-import { unavailable } from "../../app/drive/ownership.ts";
+import {
+  agreeOnSharing,
+  directoryUserOf,
+  sharingLines,
+  unavailable,
+} from "../../app/drive/ownership.ts";
 import {
   environmentLines,
   givenVariables,
@@ -13,11 +18,6 @@ import {
 import { type LoadedRun, loadRun, refuseCopy, whyInputOf } from "../../app/loaded-run.ts";
 import { type ReadingOptions, readingOf } from "../../app/pipeline/pipeline-file.ts";
 import { parseBudget, parseTurns } from "../../app/prices.ts";
-import {
-  agreeOnSharing,
-  directoryUserOf,
-  sharingLines,
-} from "../../app/project/directory-sharing.ts";
 import { stepNamed } from "../../app/project/names.ts";
 import { openProject, type Project, resolveRunId } from "../../app/project/project.ts";
 import { command, Refusal } from "../../app/refusal.ts";

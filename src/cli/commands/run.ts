@@ -5,6 +5,7 @@
 import { relative, resolve } from "node:path";
 import { execute } from "../../app/drive/drive.ts";
 import { askGitEarly } from "../../app/drive/loop-parts.ts";
+import { agreeOnSharing, sharingLines } from "../../app/drive/ownership.ts";
 import { loadRun } from "../../app/loaded-run.ts";
 import { parseInput, type TypedInput } from "../../app/pipeline/input.ts";
 import {
@@ -15,7 +16,6 @@ import {
   requireAdHocPlan,
 } from "../../app/pipeline/pipeline-file.ts";
 import { findPipeline, offeredPipelines, oneOffOf } from "../../app/pipeline/pipeline-name.ts";
-import { agreeOnSharing, sharingLines } from "../../app/project/directory-sharing.ts";
 import {
   createProject,
   openProject,
