@@ -5,9 +5,9 @@ import { existsSync, globSync, readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import type { Configuration, ConfigurationText } from "../../pipeline/configuration.ts";
 import type { Diagnostic } from "../../pipeline/diagnostic.ts";
-import type { LoadedPipeline } from "../../pipeline/load.ts";
+import type { LoadedPipeline, loadDefinition } from "../../pipeline/load.ts";
 import type { ModuleValue } from "../../pipeline/module.ts";
-import type { DotExtensions, DotFile, LoweredDot } from "../../plan/attractor/build.ts";
+import type { DotExtensions, DotFile } from "../../plan/attractor/build.ts";
 import type { Plan, PlanReading, Simulation } from "../../plan/plan.ts";
 import { bytesOf } from "../../runner/file-text.ts";
 import { PERMISSION_LEVELS, UNDECLARED_AGENTS } from "../../util/agent-access.ts";
@@ -52,15 +52,21 @@ export async function readPipeline(
   extensions: DotExtensions = {},
 ): Promise<ReadPipeline> {
   const { text, mistake } = readText(path);
-  const configuration = configurationTexts(project);
-  const files = { text, configuration, taken: [], sha256: hashOfFiles(text, configuration) };
+  const files = filesOf(text, project);
   if (mistake !== undefined) return { ...files, diagnostics: [mistake] };
+  const { configuration } = files;
   const read = isDotFile(path)
-    ? await readDot(buildsDot(path, text, reading, extensions), configuration)
+    ? await readDot(dotFile(path, text), reading, extensions, configuration)
     : await readYaml(path, text, reading, configuration);
   if (read.plan === undefined) return { ...files, ...read };
   const plan = withEnvFiles(read.plan, dirname(path), project);
   return { ...files, ...read, plan: await readAs(plan, reading, path) };
+}
+
+/** The text of a pipeline and the configuration of its project, before they are parsed. */
+function filesOf(text: string, project: string): Omit<ReadPipeline, "plan" | "diagnostics"> {
+  const configuration = configurationTexts(project);
+  return { text, configuration, taken: [], sha256: hashOfFiles(text, configuration) };
 }
 
 /** Names the files with variables from the project, which may move. */
@@ -73,7 +79,7 @@ function withEnvFiles(plan: Plan, directory: string, project: string): Plan {
 /** The plan of a file, or its mistakes. */
 type Built = Partial<Pick<ReadPipeline, "plan" | "taken">> & Pick<ReadPipeline, "diagnostics">;
 
-/** Changes the plan as the person asks: simulated, or continued from a checkpoint. */
+/** Changes the plan as the person asks: to simulate it, or to continue from a checkpoint. */
 async function readAs(
   plan: Plan,
   { simulate, continuesFrom }: PlanReading,
@@ -90,22 +96,15 @@ async function readAs(
   throw new Refusal("bad-logs-directory", message, command("run", shownPath(path)));
 }
 
-/** Reads a DOT file. Its language has agents and defaults of its own, but none of these settings. */
-async function buildsDot(
-  path: string,
-  text: string,
+/** Reads a DOT file. Its language has its own agents and defaults; all other settings apply to it. */
+async function readDot(
+  file: DotFile,
   reading: PlanReading,
   extensions: DotExtensions,
-): Promise<LoweredDot> {
-  const { buildDotPlan } = await import("../../plan/attractor/build.ts");
-  return buildDotPlan(dotFile(path, text), reading, extensions);
-}
-
-async function readDot(
-  lowered: Promise<LoweredDot>,
   texts: readonly ConfigurationText[],
 ): Promise<Built> {
-  const { plan, diagnostics } = await lowered;
+  const { buildDotPlan, ownWorkspace } = await import("../../plan/attractor/build.ts");
+  const { plan, diagnostics } = await buildDotPlan(file, reading, extensions);
   if (texts.length === 0) return { ...defined({ plan }), diagnostics };
   const { shape, diagnostics: mistakes } = await configurationOf(texts);
   const all = [...mistakes, ...diagnostics];
@@ -113,7 +112,6 @@ async function readDot(
   const { lowerSettings } = await import("../../pipeline/lower.ts");
   const { workspace, ...settings } = lowerSettings(shape);
   const { WORKSPACE_DEFAULT } = await import("../../plan/build.ts");
-  const { ownWorkspace } = await import("../../plan/attractor/build.ts");
   const merged = { ...WORKSPACE_DEFAULT, ...plan.workspace, ...workspace, ...ownWorkspace(plan) };
   const { budget } = plan;
   const envFiles = [shape.env_file ?? []].flat();
@@ -141,19 +139,31 @@ async function readYaml(
   texts: readonly ConfigurationText[],
 ): Promise<Built> {
   const { loadPipeline } = await import("../../pipeline/load.ts");
+  const built = await planFrom(dirname(path), texts, (...site) =>
+    loadPipeline(shownPath(path), text, ...site),
+  );
+  const isPlain = built.plan === undefined || Object.keys(reading).length === 0;
+  return isPlain ? built : { ...built, plan: { ...built.plan, reading } };
+}
+
+/** What a pipeline is loaded with, besides itself. */
+type LoadSite = Parameters<typeof loadDefinition> extends [unknown, ...infer Site] ? Site : never;
+
+/** Loads a pipeline whose files are relative to a directory, and builds its plan. */
+async function planFrom(
+  directory: string,
+  texts: readonly ConfigurationText[],
+  load: (...site: LoadSite) => LoadedPipeline,
+): Promise<Built> {
   const { buildPlan } = await import("../../plan/build.ts");
   const configuration = await configurationOf(texts);
-  const name = shownPath(path);
-  const readNamed = (named: string): string | undefined => namedText(resolve(dirname(path), named));
-  const { pipeline, ...found } = await withModules(dirname(path), (readValue) =>
-    loadPipeline(name, text, readNamed, readValue, {
-      configuration,
-      listNamed: (pattern) => filesMatching(pattern, dirname(path)),
-    }),
+  const readNamed = (named: string): string | undefined => namedText(resolve(directory, named));
+  const listNamed = (pattern: string): readonly string[] =>
+    globSync(pattern, { cwd: directory }).toSorted();
+  const { pipeline, ...found } = await withModules(directory, (readValue) =>
+    load(readNamed, readValue, { configuration, listNamed }),
   );
-  return pipeline === undefined
-    ? found
-    : { ...found, plan: withReading(buildPlan(pipeline), reading) };
+  return pipeline === undefined ? found : { ...found, plan: buildPlan(pipeline) };
 }
 
 /** Reads a configuration file on its own; undefined for any other file. */
@@ -164,38 +174,21 @@ export async function readConfigurationFile(path: string): Promise<DiagnosticTex
   return { diagnostics, text: "", configuration: texts };
 }
 
-/** The files that match a pattern. */
-function filesMatching(pattern: string, directory: string): readonly string[] {
-  return globSync(pattern, { cwd: directory }).toSorted();
-}
-
 /** The settings in configuration files. */
 async function configurationOf(texts: readonly ConfigurationText[]): Promise<Configuration> {
   return (await import("../../pipeline/configuration.ts")).readConfiguration(texts);
 }
 
-function withReading(plan: Plan, reading: PlanReading): Plan {
-  return Object.keys(reading).length === 0 ? plan : { ...plan, reading };
-}
-
 /** Reads a pipeline that a program gives; the files that it names are relative to a directory. */
 export async function readDefinition(value: unknown, directory: string): Promise<ReadPipeline> {
   const { loadDefinition } = await import("../../pipeline/load.ts");
-  const { buildPlan } = await import("../../plan/build.ts");
   const project = projectDirectory(directory);
-  const texts = configurationTexts(project);
-  const configuration = await configurationOf(texts);
-  const readNamed = (named: string): string | undefined => namedText(resolve(directory, named));
-  const { pipeline, ...found } = await withModules(directory, (readValue) =>
-    loadDefinition(value, readNamed, readValue, {
-      configuration,
-      listNamed: (pattern) => filesMatching(pattern, directory),
-    }),
+  const files = filesOf("", project);
+  const { plan, ...found } = await planFrom(directory, files.configuration, (...site) =>
+    loadDefinition(value, ...site),
   );
-  const files = { text: "", configuration: texts, taken: [], sha256: hashOfFiles("", texts) };
-  return pipeline === undefined
-    ? { ...files, ...found }
-    : { ...files, ...found, plan: withEnvFiles(buildPlan(pipeline), directory, project) };
+  const whole = plan && withEnvFiles(plan, directory, project);
+  return { ...files, ...found, ...defined({ plan: whole }) };
 }
 
 /** Repeats `read` until it names no new module; runs each module once. */
@@ -256,10 +249,9 @@ export async function requireAdHocPlan(
   reading: PlanReading,
 ): Promise<ReadPlan> {
   const project = projectDirectory(".");
-  const configuration = configurationTexts(project);
-  const files = { text, configuration, taken: [], sha256: hashOfFiles(text, configuration) };
+  const files = filesOf(text, project);
   const path = resolve(AD_HOC);
-  const read = await readYaml(path, text, reading, configuration);
+  const read = await readYaml(path, text, reading, files.configuration);
   const named = read.plan && withEnvFiles(read.plan, dirname(path), project);
   const plan = named && (await readAs(named, reading, path));
   return planIn({ ...files, ...read, ...defined({ plan }) }, AD_HOC, typed);
@@ -385,7 +377,7 @@ function goalOf({ goal, goalFile }: ReadingOptions): string | undefined {
   }
 }
 
-/** Options that say what a file in another form says itself. */
+/** Options for what a pipeline in another language sets itself. */
 const DOT_OPTIONS = [
   "agent",
   "goal",
