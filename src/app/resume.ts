@@ -87,8 +87,8 @@ export function resumeOptions(
   project: Project,
   {
     request,
-    back,
-  }: { readonly request: RewindRequest | undefined; readonly back: RewindPreview | undefined },
+    preview,
+  }: { readonly request: RewindRequest | undefined; readonly preview: RewindPreview | undefined },
   options: ResumeSettings,
 ): Omit<ExecuteOptions, "display"> {
   const turns = options.turns === undefined ? undefined : parseTurns(options.turns);
@@ -107,19 +107,19 @@ export function resumeOptions(
             await rewindFact(now, await previewRewind(project, now, request)),
           ],
         }),
-    ...(turns === undefined ? {} : { turns }),
+    ...defined({ turns }),
     ...(request === undefined && options.files === "keep" ? { files: "keep" } : {}),
-    ...foreignChoice(back, options),
+    ...foreignChoice(preview, options),
     ...(options.budget === undefined ? {} : { added: parseBudget(options.budget) }),
   };
 }
 
 /** What to do with changes by others: a restore sets them aside, otherwise `--files` decides. */
 function foreignChoice(
-  back: RewindPreview | undefined,
+  preview: RewindPreview | undefined,
   options: ResumeSettings,
 ): { foreign?: FilesOption } {
-  if (back?.files.request.restore !== undefined) return { foreign: "keep" };
+  if (preview?.files.request.restore !== undefined) return { foreign: "keep" };
   const foreign = filesOption(options.files);
   return foreign === undefined ? {} : { foreign };
 }
@@ -138,7 +138,7 @@ interface LastRunOptions {
   readonly file?: string | undefined;
   /** Absent when no person is there to ask. */
   readonly confirm: Confirm | undefined;
-  /** A failed run is no surprise: the person said what to do with it, or only wants to look. */
+  /** Takes a failed run without asking: the person said what to do with it, or only wants to look. */
   readonly failedToo: boolean;
 }
 
@@ -167,8 +167,9 @@ export async function lastRun(
     );
   }
   const last = runs.find((run) => !isOwned(run)) ?? candidate;
-  const surprise = last.status === "completed" || (last.status === "failed" && !options.failedToo);
-  if (!surprise) return candidate.runId;
+  const isUnexpected =
+    last.status === "completed" || (last.status === "failed" && !options.failedToo);
+  if (!isUnexpected) return candidate.runId;
   const lastRun = `run ${await nameOf(project, last)}, the last one ${where}, has ${last.status}`;
   if (options.confirm !== undefined) {
     const about = `${await nameOf(project, candidate)}: ${stateOf(candidate)}`;

@@ -214,13 +214,13 @@ async function continueRun(
     await completeFiles(project, known);
     return await endedRun(project, known);
   }
-  const back = request && (await previewRewind(project, known, request));
+  const preview = request && (await previewRewind(project, known, request));
   const typed = ["resume", known.shortId, ...(step === undefined ? [] : ["--from-step", step])];
   requireVariables(known, known.shortId, { typed });
   const { preflight, turns, budget } = options;
-  await checkResume(known, { request, preview: back, recover, preflight, turns, budget, typed });
+  await checkResume(known, { request, preview, recover, preflight, turns, budget, typed });
   return await drivenRun(project, known, known.run.seq, {
-    ...resumeOptions(project, { request, back }, options),
+    ...resumeOptions(project, { request, preview }, options),
     ...(recover === undefined ? {} : { recover }),
     signal,
     answer,

@@ -332,7 +332,9 @@ describe("the deadline of a gate", () => {
     const id = await idOf();
     const late = await project.run(["answer", id, "approve", "reject"]);
     expect(late.exit).toBe(1);
-    expect(late.stderr).toMatch(/answered too late: approve stood until .*; its default "approve"/);
+    expect(late.stderr).toMatch(
+      /answered too late: approve was open until .*; its default "approve"/,
+    );
   });
 
   it("fails the gate without a default, also when there was no runner", async () => {
@@ -352,7 +354,7 @@ describe("the deadline of a gate", () => {
     for (const choice of ["approve", "reject"]) {
       const late = await project.run(["answer", id, "approve", choice]);
       expect(late.exit).toBe(1);
-      expect(late.stderr).toContain("answered too late: approve stood until ");
+      expect(late.stderr).toContain("answered too late: approve was open until ");
       expect(late.stderr).toContain(`its default "reject" counts\n  next: perdure resume ${id}\n`);
     }
     expect((await project.run(["resume", "--auto-approve"])).exit).toBe(3);

@@ -22,7 +22,7 @@ import { ambiguousStep, namesMeant } from "../project/names.ts";
 import { livenessOf, type Project } from "../project/project.ts";
 import { command, Refusal } from "../refusal.ts";
 
-/** The open question of that name. Throws a refusal that says what happened to the question. */
+/** The open question of that name. Throws a refusal that says why there is none. */
 export function askedAt(known: LoadedRun, name: string): Visit {
   const { shortId } = known;
   const next = command("answer", shortId);
@@ -68,7 +68,7 @@ function refusedError(
       answer.label === undefined
         ? "it counts as not answered"
         : `its default "${answer.label}" counts`;
-    const message = `answered too late: ${name} stood until ${utcText(answer.given)} UTC; ${counts}`;
+    const message = `answered too late: ${name} was open until ${utcText(answer.given)} UTC; ${counts}`;
     const next = run.waiting.person.size > 0 ? "resume" : "why";
     return new Refusal("already-answered", message, command(next, shortId));
   }
@@ -91,7 +91,7 @@ export async function giveAnswer(
   failpoint("answer.recorded");
   await workers?.want(known.id);
   const lease = await journal.leases.of(known.id);
-  // The run was moved: its new place does not know the answer.
+  // The run was moved, and its new place does not have the answer.
   if (lease?.owner?.place !== undefined) throw ownedError(known.shortId, lease.owner);
   return { ...answered, isOwned: workers !== undefined || livenessOf(lease) === "owned" };
 }
@@ -100,7 +100,7 @@ export async function giveAnswer(
 interface GivenAnswer {
   readonly visit: Visit;
   readonly answer: Answer & { readonly label?: string };
-  /** A living process owns the run and reads the answer, or a worker will. */
+  /** True when a living process owns the run and reads the answer, or a worker will. */
   readonly isOwned: boolean;
 }
 
@@ -122,7 +122,7 @@ export async function answerGate(
   refuseMoved(known);
   const visit = askedAt(known, gate);
   const { state } = visit;
-  assert(waitsFor(state, "person"), "a question that stands waits for a person");
+  assert(waitsFor(state, "person"), "an open question waits for a person");
   const reply = replyOf(state, given.choice, given.text);
   const name = gateName(visit);
   if (!reply.ok) {

@@ -25,7 +25,7 @@ import { namesOf, type RewindRequest } from "../rewind/rewind-preview.ts";
 const KEY_BYTES = 6;
 /** How long a command waits for the owner to handle its request. */
 const HANDLED_MS_MAX = 10_000;
-/** The same for an owner that was just started: it loads the run first, maybe on a busy machine. */
+/** The same for an owner that was just started, which loads the run first. */
 const STARTED_MS_MAX = 60_000;
 
 /** The key of a new request, unique among all journals. */
@@ -47,9 +47,7 @@ export function takesRequests({ workers }: Project, known: LoadedRun): boolean {
 
 /** The result of a request that the run did not refuse. */
 export interface AskResult {
-  /**
-   * The owner handled the request, ended before that, or did not read it in time: it stays pending.
-   */
+  /** If the owner ended before it handled the request, or did not read it in time, it stays pending. */
   readonly outcome: "handled" | "owner-ended" | "not-read";
   readonly known: LoadedRun;
   /** The steps of the pipeline that run again because of it, if it rewound the run. */
@@ -103,7 +101,7 @@ export async function reloadUntil(
   timeoutMs = HANDLED_MS_MAX,
 ): Promise<LoadedRun> {
   const subscription = project.journal.log.subscribe(known.id);
-  const patience = setTimeout(() => subscription.close(), timeoutMs);
+  const timer = setTimeout(() => subscription.close(), timeoutMs);
   let now = known;
   try {
     do {
@@ -111,10 +109,10 @@ export async function reloadUntil(
       const one = await found(now);
       if (one !== undefined) return one;
     } while (await subscription.changed());
-    // A killed owner wakes nobody, so look once more.
+    // An owner that was killed wakes nobody, so read once more.
     return await reloadRun(project, now);
   } finally {
-    clearTimeout(patience);
+    clearTimeout(timer);
     subscription.close();
   }
 }
@@ -175,7 +173,7 @@ export async function askForBudget(
   return askOwner(project, known, request, { typed: ["resume", known.shortId], start });
 }
 
-/** Queues a run so that a worker continues it. Refuses one that has completed or has an owner. */
+/** Queues a run so that a worker continues it. Refuses a run that has completed or has an owner. */
 export async function resumeByWorkers({ workers }: Project, known: LoadedRun): Promise<void> {
   const { id, run, shortId } = known;
   const refusal = unavailable(known);
@@ -186,7 +184,7 @@ export async function resumeByWorkers({ workers }: Project, known: LoadedRun): P
   await workers?.resume(id, run.seq);
 }
 
-/** Refuses options that only the process can follow which drives the run. */
+/** Refuses options that only the process that drives the run can follow. */
 export function refuseOptions(
   project: Project,
   known: LoadedRun,

@@ -1,11 +1,9 @@
 /**
- * Leaves a message for the agent of a step (`perdure say`).
+ * Leaves a message for the agent of a step (`perdure say`). The request is durable before it is
+ * reported, and the next owner reads it, so a kill after that loses nothing.
  *
  * Owns: recording it, by the owner of the run or, if it has none, by this process.
  * Does not: deliver it; an attempt of the step does (core/conversation/message.ts).
- * Invariants:
- * - The request is durable before it is reported. The next owner reads it, so a kill at any moment
- *   after that loses nothing.
  */
 
 import { messagesFor } from "../../core/conversation/message.ts";
@@ -68,12 +66,6 @@ export async function sendMessage(
   return { known: left.known, step: step.path, delivery: deliveryOf(left, step) };
 }
 
-/** The step whose agent gets the message. */
-interface Recipient {
-  readonly scope: string;
-  readonly step: string;
-}
-
 /** The run after a message was left; `message` is absent until the run has recorded it. */
 interface MessageResult {
   readonly known: LoadedRun;
@@ -84,7 +76,7 @@ interface MessageResult {
 async function leaveMessage(
   project: Project,
   known: LoadedRun,
-  { scope, step }: Recipient,
+  { scope, step }: Pick<AgentStep, "scope" | "step">,
   message: Message,
 ): Promise<MessageResult> {
   await project.journal.inbox.send(known.id, { type: "message", scope, step, message });
@@ -135,15 +127,9 @@ export async function recordMessages(
   for (const request of pendingAmong(await journal.inbox.after(known.id, 0), run)) {
     if (request.type !== "message") continue;
     const { scope, step, message } = request;
-    const places = { workspaceOf: workspaceOf(known.dir) };
-    const site = {
-      ...places,
-      log: journal.log,
-      plan: known.plan,
-      run,
-      epoch,
-      now: systemClock().now(),
-    };
+    const { plan, dir } = known;
+    const owned = { log: journal.log, epoch, workspaceOf: workspaceOf(dir) };
+    const site = { ...owned, plan, run, now: systemClock().now() };
     run = await recordRequest(site, { type: "message-left", scope, step, message });
   }
   if (run.seq === before) return { ...known, run };
@@ -192,7 +178,7 @@ function hasConversations(plan: Plan, { work }: Step): boolean {
 export type Delivery =
   /** The owner of the run has not recorded it yet. */
   | "not-recorded"
-  /** The step is over; its agent gets the message if the step runs again. */
+  /** The step has ended; its agent gets the message if the step runs again. */
   | "when-run-again"
   | "when-resumed"
   | "after-turn"

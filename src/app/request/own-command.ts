@@ -1,18 +1,19 @@
 /**
  * Runs a command of Perdure in a process of its own, for faces that serve many runs and projects.
  *
- * A run takes its environment from the process that starts it, and reads the files of `env_file` into
- * it. In a process of its own, the variables of one project never reach another one, and a pipeline
- * that is TypeScript runs no code in the server.
+ * A run takes its environment from the process that starts it, and adds the files of `env_file` to it.
+ * In a process of its own, the variables of one project never reach another one, and a TypeScript
+ * pipeline runs no code in the server.
  *
- * Owns: the process, its input and its limits; the refusal that it printed becomes one here.
+ * Owns: the process, its input and its limits; a refusal that the command printed is thrown here.
  * Does not: know what a command does.
  */
 import { spawn } from "node:child_process";
+import { isObject, parseJson } from "../../util/json.ts";
 import { throughOption } from "../drive/owner.ts";
 import { advice, type ErrorJson, PrintedRefusal, Refusal } from "../refusal.ts";
 
-/** A command that prints more than this is not one of those that are run here. */
+/** How much of what a command prints is kept; the commands that are run here print less. */
 const PRINTED_BYTES_MAX = 16 * 1024 * 1024;
 const ERRORS_SHOWN_BYTES_MAX = 4096;
 
@@ -29,7 +30,8 @@ export async function runOwnCommand(
   { cwd, stdin = "" }: CommandInput,
 ): Promise<Readonly<Record<string, unknown>>> {
   const { printed, errors } = await outputOf(words, cwd, stdin);
-  const document = parsed(printed);
+  const parsed = parseJson(printed);
+  const document = parsed.ok && isObject(parsed.json) ? parsed.json : undefined;
   if (document === undefined) {
     const reason = errors.trim().slice(-ERRORS_SHOWN_BYTES_MAX);
     const message = `perdure ${words[0]} ended without a result${reason && `: ${reason}`}`;
@@ -39,16 +41,11 @@ export async function runOwnCommand(
   return document;
 }
 
-interface CommandOutput {
-  readonly printed: string;
-  readonly errors: string;
-}
-
 async function outputOf(
   words: readonly string[],
   cwd: string,
   stdin: string,
-): Promise<CommandOutput> {
+): Promise<{ readonly printed: string; readonly errors: string }> {
   const program = process.argv[1] ?? "perdure";
   // Detached: the end of this process does not end a command that is about to start a run.
   const [command = "", ...rest] = words;
@@ -64,7 +61,7 @@ async function outputOf(
   return { printed: printed(), errors: errors() };
 }
 
-/** Collects a stream; of a longer one, the beginning. */
+/** Collects the beginning of a stream. */
 function collected(stream: NodeJS.ReadableStream): () => string {
   const chunks: Buffer[] = [];
   let bytes = 0;
@@ -73,15 +70,4 @@ function collected(stream: NodeJS.ReadableStream): () => string {
     bytes += chunk.length;
   });
   return () => Buffer.concat(chunks).toString("utf8");
-}
-
-function parsed(text: string): Readonly<Record<string, unknown>> | undefined {
-  try {
-    const value: unknown = JSON.parse(text);
-    return typeof value === "object" && value !== null
-      ? (value as Readonly<Record<string, unknown>>)
-      : undefined;
-  } catch {
-    return undefined;
-  }
 }

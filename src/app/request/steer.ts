@@ -1,14 +1,13 @@
 /**
- * Changes of runs for faces that serve many runs: `perdure mcp` and the dashboard.
+ * Changes runs for faces that serve many runs: `perdure mcp` and the dashboard.
  *
  * Owns: one rule for all changes. A run with a living owner gets a request, which its owner handles. If
- * nobody drives the run, a background runner is started that finds the request; that runner belongs
- * to no server.
- * Does not: drive a run in this process, except for the moment in which a verdict, a skip, a rewind or
- * a stop is recorded; ask a person: `agreed` says that a person has agreed.
+ * nobody drives the run, a runner is started in the background and finds the request; it belongs to no
+ * server.
+ * Does not: drive a run in this process, except for the moment in which it records a verdict, a skip, a
+ * rewind or a stop; ask a person: `agreed` says that a person has agreed.
  */
 import { dirname } from "node:path";
-import type { Answer } from "../../core/event.ts";
 import type { Json } from "../../util/json.ts";
 import { forkJson, rewindJson } from "../../view/json/action-json.ts";
 import type { DocumentJson } from "../../view/json/documents.ts";
@@ -50,7 +49,6 @@ import {
   resumeByWorkers,
   takesRequests,
 } from "./ask-owner.ts";
-
 import { runOwnCommand } from "./own-command.ts";
 import { type StepDecision, settleStep, skipStep } from "./step-decision.ts";
 
@@ -64,7 +62,7 @@ interface StartWanted {
   readonly input?: Json | undefined;
   /** Starts beside other runs with agents in the same directory. */
   readonly beside?: boolean | undefined;
-  /** Its id; of a schedule, whose times have one run each. */
+  /** Its id, for a schedule: each of its times has one run. */
   readonly runId?: string | undefined;
 }
 
@@ -114,7 +112,7 @@ export async function resumeRun(
   return backgroundRun(await runOwnCommand(words, { cwd: dirname(project.dir.root) }));
 }
 
-/** `standing` is printed for a run that has nothing left to do. */
+/** The run in the document of a command; a run that has nothing left to do has no process. */
 function backgroundRun(printed: Readonly<Record<string, unknown>>): BackgroundRun {
   const { run_id: id, pid, alive } = printed;
   return {
@@ -222,7 +220,7 @@ async function continued(
     return { continues: alive || pid !== null };
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    // Another answer was faster, and its runner reads this one, too.
+    // The runner of a faster answer reads this one, too.
     return error.code === "run-owned" ? { continues: true } : { continues: false, problem: error };
   }
 }
@@ -245,8 +243,7 @@ export async function answerQuestion(
   gate: string,
   { choice, text, resume = true }: AnswerWanted,
 ): Promise<AnsweredQuestion> {
-  const from: Answer["from"] = "command";
-  const given = await answerGate(project, known, gate, { choice, text, from });
+  const given = await answerGate(project, known, gate, { choice, text, from: "command" });
   return { ...given, ...(await continued(project, known, resume, given.isOwned)) };
 }
 
@@ -317,9 +314,9 @@ export async function rewindTo(
   const document = rewindJson(known.id, to, { runs_again: again, kept, assumed, dry_run: dryRun });
   if (dryRun) {
     const { changes } = preview.files;
-    // The document names the steps.
-    const about = rewindFilesLines(known, preview);
-    return { document, lines: about, changes, repeats: preview.steps.repeats };
+    // The document names the steps, so the lines are only about files.
+    const filesLines = rewindFilesLines(known, preview);
+    return { document, lines: filesLines, changes, repeats: preview.steps.repeats };
   }
   if (isAsked) {
     const { outcome, reopened = [] } = await askForRewind(project, known, request);

@@ -35,8 +35,8 @@ interface StoppedRun {
 /** The result of the request to stop a run. */
 type StopResult =
   /**
-   * The owner has the request and stops the run as soon as the mode allows. Without an owner, no worker
-   * of the fleet has the run: the next one stops it before it starts a step.
+   * The owner has the request and stops the run as soon as the mode allows. Without an owner, the next
+   * worker of the fleet stops the run before it starts a step.
    */
   | ({ readonly kind: "asked"; readonly owner: Owner | undefined } & StoppedRun)
   /** The owner was dead; the steps that it left running have ended. */
@@ -71,7 +71,7 @@ export async function stopRun(
 
 /**
  * Stops a run that no worker has: it is queued, waits for a time, or its worker is gone. Its steps are
- * dead then, and the worker that takes it records the stop.
+ * dead, and the worker that takes it records the stop.
  */
 async function stopQueued(
   project: Project,

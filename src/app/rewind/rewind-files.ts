@@ -1,7 +1,7 @@
 /**
  * `--files`: what happens to a run's files when one of its steps runs again.
  *
- * Owns: the default, the snapshot that is restored, and the words for it.
+ * Owns: the default, the snapshot that is restored, and the line that says so.
  * Does not: restore anything; the engine does, before anything starts.
  * Invariants:
  * - app/B1 Steps whose results are kept keep their files: their later changes are merged into the
@@ -36,7 +36,6 @@ export type FilesOption = "keep" | "restore";
 /** What happens to the files: the request to the engine, and a line for people. */
 export interface FilesPlan {
   readonly request: FilesRequest;
-  /** The line for people. */
   readonly line: string;
   /** What the restore would change in the present files. */
   readonly changes?: RestorePreview;
@@ -66,19 +65,19 @@ export async function planFiles(
   given: FilesOption | undefined,
 ): Promise<FilesPlan> {
   const { visit } = target;
-  if (!keepsFiles(known)) return stay(given, "no snapshots of them are kept");
-  if (visit?.instances !== undefined) return stayInside(given);
-  if (visit?.base === undefined) return stay(given, "the step has not worked on them yet");
-  const point = `the snapshot before ${visitText(visitRef(visit))}`;
+  if (!keepsFiles(known)) return keepFiles(given, "no snapshots of them are kept");
+  if (visit?.instances !== undefined) return keepFilesInside(given);
+  if (visit?.base === undefined) return keepFiles(given, "the step has not worked on them yet");
+  const before = `the snapshot before ${visitText(visitRef(visit))}`;
   const here = known.plan.workspace?.kind === "here";
   if ((given ?? (here ? "keep" : "restore")) === "keep") {
-    const offer = given === undefined ? ` (--files restore restores ${point})` : "";
+    const offer = given === undefined ? ` (--files restore restores ${before})` : "";
     return { request: { keep: true }, line: `the files stay as they are${offer}` };
   }
   const { store, workspace } = await openRunWorkspace(project, known);
-  const goal = await goalOf(store, known, visit.base, target);
-  if (goal.mixed !== undefined && given === undefined) {
-    const why = `what ${goal.mixed} did cannot be separated (--files restore undoes it too)`;
+  const point = await restorePoint(store, known, visit.base, target);
+  if (point.lacks !== undefined && given === undefined) {
+    const why = `what ${point.lacks} did cannot be separated (--files restore undoes it too)`;
     return { request: { keep: true }, line: `the files stay as they are: ${why}` };
   }
   const { planRestore, shownPlan } = await import("../../workspace/snapshot/restore-plan.ts");
@@ -86,21 +85,22 @@ export async function planFiles(
   const changes =
     isWorkedIn || workspace === undefined
       ? undefined
-      : shownPlan(await planRestore(workspace, goal.commit));
-  const kept = sinceText(goal);
+      : shownPlan(await planRestore(workspace, point.commit));
+  const kept = sinceText(point);
   return {
-    request: { restore: goal.commit },
-    line: `the files are restored to ${point}${kept}; the present ones are set aside`,
+    request: { restore: point.commit },
+    line: `the files are restored to ${before}${kept}; the present ones are set aside`,
     ...(changes === undefined ? {} : { changes }),
   };
 }
 
-function sinceText({ brought, mixed }: Goal): string {
-  if (mixed !== undefined) return `, without what ${mixed} did since`;
-  return brought === undefined ? "" : `, with what ${brought} did since`;
+function sinceText({ includes, lacks }: RestorePoint): string {
+  if (lacks !== undefined) return `, without what ${lacks} did since`;
+  return includes === undefined ? "" : `, with what ${includes} did since`;
 }
 
-function stay(given: FilesOption | undefined, why: string): FilesPlan {
+/** The plan that keeps the files; refuses `--files restore`. */
+function keepFiles(given: FilesOption | undefined, why: string): FilesPlan {
   if (given === "restore") {
     throw new Refusal(
       "no-snapshots",
@@ -112,29 +112,28 @@ function stay(given: FilesOption | undefined, why: string): FilesPlan {
 }
 
 /** The plan for a step that consists of other steps: only those have snapshots. */
-function stayInside(given: FilesOption | undefined): FilesPlan {
-  const { request, line } = stay(given, "the step consists of other steps");
+function keepFilesInside(given: FilesOption | undefined): FilesPlan {
+  const { request, line } = keepFiles(given, "the step consists of other steps");
   if (given === "keep") return { request: { keep: true }, line };
   return { request, line: `${line}; steps that run again start as after a resume` };
 }
 
-interface Goal {
+/** The snapshot to restore. */
+interface RestorePoint {
   readonly commit: string;
-  /** The steps whose later work the snapshot includes. */
-  readonly brought?: string;
-  /**
-   * The steps whose later work it lacks, because it cannot be separated from work that is undone.
-   */
-  readonly mixed?: string;
+  /** The steps whose later work it includes. */
+  readonly includes?: string;
+  /** The steps whose later work it lacks, because it cannot be separated from work that is undone. */
+  readonly lacks?: string;
 }
 
 /** The snapshot before a visit, merged with the later work of steps that are kept (app/B1). */
-async function goalOf(
+async function restorePoint(
   store: SnapshotStore,
   known: LoadedRun,
   base: string,
   target: RewindTarget,
-): Promise<Goal> {
+): Promise<RestorePoint> {
   const works = visitWorks(workHistory(known.events));
   const place = target.visit === undefined ? "" : visitText(visitRef(target.visit));
   const from = works.find((work) => work.place === place)?.from ?? 0;
@@ -142,7 +141,7 @@ async function goalOf(
   if (later.length === 0) return { commit: base };
   const names = shortList([...new Set(later.map(rootStep))], NAMES_MAX);
   if (later.some((work) => works.some((other) => other !== work && overlap(work, other)))) {
-    return { commit: base, mixed: names };
+    return { commit: base, lacks: names };
   }
   const { mergeSnapshots } = await import("../../workspace/snapshot/merge.ts");
   const { REFS } = await import("../../workspace/snapshot/store.ts");
@@ -153,10 +152,10 @@ async function goalOf(
     const { base: start = base, snapshot: theirs = start } = work;
     const at = known.run.updatedAt;
     const merged = await mergeSnapshots(store, { base: start, ours, theirs, ref, message, at });
-    if (merged.status === "conflicts") return { commit: base, mixed: names };
+    if (merged.status === "conflicts") return { commit: base, lacks: names };
     ours = merged.commit;
   }
-  return { commit: ours, brought: names };
+  return { commit: ours, includes: names };
 }
 
 /** True for work of a step that does not run again and that no earlier rewind has undone. */

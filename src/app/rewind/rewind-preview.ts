@@ -1,6 +1,6 @@
 /**
- * What a rewind does, worked out before anything changes: `resume --from-step`, `retry` and `rewind`
- * are three sizes of the same request.
+ * Works out what a rewind does before anything changes. `resume --from-step`, `retry` and `rewind` are
+ * three forms of the same request.
  *
  * Owns: the fact of each command for the engine, its preview, and the question whether an effect may
  *   happen again.
@@ -120,12 +120,12 @@ export async function previewRewind(
   known: LoadedRun,
   request: RewindRequest,
 ): Promise<RewindPreview> {
-  return preview(project, known, request).catch((error: unknown) => {
+  return previewOf(project, known, request).catch((error: unknown) => {
     throw new RunError(known.shortId, error);
   });
 }
 
-async function preview(
+async function previewOf(
   project: Project,
   known: LoadedRun,
   given: RewindRequest,
@@ -138,7 +138,7 @@ async function preview(
   }
   return request.verb === "retry"
     ? planRetry(project, known, place, request)
-    : planReturn(project, known, place, request);
+    : planRewindTo(project, known, place, request);
 }
 
 /** Refuses items of an attempt that is not the last one: their results are not used any more. */
@@ -202,7 +202,7 @@ function itemFiles(given: FilesOption | undefined): FilesPlan {
   return { request: {}, line: "the files stay as they are" };
 }
 
-async function planReturn(
+async function planRewindTo(
   project: Project,
   known: LoadedRun,
   place: NamedVisit,
@@ -231,9 +231,9 @@ async function planReturn(
 }
 
 /** The fact of a request, for the owner of the run; stores the outputs that it names. */
-export async function rewindFact(known: LoadedRun, back: RewindPreview): Promise<RewindFact> {
-  const { fact } = back;
-  const outputs = await assumedOutputs(known, back.rewind?.assumed ?? [], "keep");
+export async function rewindFact(known: LoadedRun, preview: RewindPreview): Promise<RewindFact> {
+  const { fact } = preview;
+  const outputs = await assumedOutputs(known, preview.rewind?.assumed ?? [], "keep");
   if (Object.keys(outputs).length === 0 || fact.type !== "rewind-requested") return fact;
   return { ...fact, outputs };
 }
@@ -275,8 +275,8 @@ function placeName(place: NamedVisit): string {
 }
 
 /** The lines that a person sees before a rewind. */
-export function previewLines(known: LoadedRun, back: RewindPreview): readonly string[] {
-  return [...rewindLines(back.steps), ...rewindFilesLines(known, back)];
+export function previewLines(known: LoadedRun, preview: RewindPreview): readonly string[] {
+  return [...rewindLines(preview.steps), ...rewindFilesLines(known, preview)];
 }
 
 /** The lines about files; in the project's own directory, they list every change. */

@@ -74,7 +74,7 @@ export async function exportRun(
   refuseMoved(known);
   const { workers } = project;
   if (workers !== undefined) return exportOfFleet(project, workers, known, { file, ...options });
-  refuse(known, options);
+  refuseUnexportable(known, options);
   const epoch = await acquire(project, known, options);
   try {
     const now =
@@ -115,7 +115,7 @@ async function exportOfFleet(
 }
 
 /** Refuses a cleaned run, and without `force` also a run that a process may change. */
-function refuse(known: LoadedRun, options: ExportOptions): void {
+function refuseUnexportable(known: LoadedRun, options: ExportOptions): void {
   refuseUnavailable(known, options);
   if (options.force === true) return;
   const { shortId } = known;
@@ -248,8 +248,7 @@ async function saveFiles(
   if (workspace === undefined) return undefined;
   try {
     const stateDir = project.dir.root;
-    const saved = await exportFiles({ plan: workspace, run, dir, stateDir, file, withoutBase });
-    return saved;
+    return await exportFiles({ plan: workspace, run, dir, stateDir, file, withoutBase });
   } catch (error) {
     const optional = workspace.kind === "here" && run.snapshot === undefined;
     if (!(error instanceof WorkspaceError) || error.code !== "git-missing" || !optional)

@@ -1,7 +1,7 @@
 /**
  * Imports a run that was exported elsewhere, so that it can continue here.
  *
- * Owns: the order of an import, and what prevents one.
+ * Owns: the order of an import, and the refusals that prevent one.
  * Does not: verify hashes (workspace/archive.ts does), or write files of the project; `resume` writes
  * those, as for every run whose files are missing.
  * Invariants:
@@ -98,14 +98,14 @@ const NAMES_SHOWN_MAX = 5;
 /** Imports a run from a file. */
 export async function importRun(file: string, options: ImportOptions): Promise<ImportedRun> {
   try {
-    return await takeIn(file, options);
+    return await unpack(file, options);
   } catch (error) {
     if (!(error instanceof WorkspaceError)) throw error;
     throw filesRefusal(error, undefined);
   }
 }
 
-async function takeIn(file: string, { into, files }: ImportOptions): Promise<ImportedRun> {
+async function unpack(file: string, { into, files }: ImportOptions): Promise<ImportedRun> {
   if (!existsSync(file)) throw new Refusal("missing-file", `there is no file ${file}`);
   const archive = await readArchive(file, { texts: [EVENTS_PART, PLAN_PART] });
   const exported = exportedIn(file, archive);
@@ -301,9 +301,9 @@ function ownerOf(staging: string): Owner | undefined {
 }
 
 /** The transcripts that are missing here; refuses to overwrite a different one (app/M3). */
-async function missingTranscripts(arrival: IncomingRun): Promise<readonly NewTranscript[]> {
+async function missingTranscripts(incoming: IncomingRun): Promise<readonly NewTranscript[]> {
   const missing: NewTranscript[] = [];
-  for (const { conversation, known, target, sha256: hash } of transcriptsOf(arrival)) {
+  for (const { conversation, known, target, sha256: hash } of transcriptsOf(incoming)) {
     const there = await describeFile(known ?? target.path);
     if (there === undefined) missing.push({ target, sha256: hash });
     else if (there.sha256 !== hash) throw anotherTranscript(conversation, there.path);

@@ -200,7 +200,7 @@ export function carriedConversations(
 
 const OWNER_EXECUTES = 0o100;
 
-/** A run on its way in. */
+/** A run that is being placed on this machine. */
 export interface IncomingRun {
   readonly about: ArchivedRun;
   readonly plan: Plan;

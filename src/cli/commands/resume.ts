@@ -268,7 +268,7 @@ async function continueAlone(
   const screen = screenKind(options);
   const executed = await execute(project, known, {
     display: displayOf(screen),
-    ...resumeOptions(project, { request, back: preview }, { ...options, beside }),
+    ...resumeOptions(project, { request, preview }, { ...options, beside }),
     ...(update === undefined ? {} : { update }),
     ...recovery,
     variables,
