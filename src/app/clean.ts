@@ -23,7 +23,7 @@ import { failpoint } from "../util/failpoint.ts";
 import { shownStatus } from "../view/run-table.ts";
 import type { SnapshotStore } from "../workspace/snapshot/store.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import type { WorktreeRemoval } from "../workspace/worktree/worktree.ts";
+import type { removeWorktree } from "../workspace/worktree/worktree.ts";
 import { isOwnerAlive, thisOwner } from "./drive/owner.ts";
 import { cleanCopies, sizeOf } from "./fleet/reading-copy.ts";
 import { type LoadedRun, loadRun } from "./loaded-run.ts";
@@ -349,7 +349,7 @@ async function removeOwn(project: Project, known: LoadedRun): Promise<void> {
 async function worktreeOf(
   project: Project,
   known: LoadedRun,
-): Promise<WorktreeRemoval | undefined> {
+): Promise<Parameters<typeof removeWorktree>[0] | undefined> {
   const { plan, run, dir, id } = known;
   if (plan.workspace?.kind !== "worktree") return undefined;
   const { findRepository } = await import("../workspace/repository.ts");

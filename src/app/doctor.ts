@@ -22,7 +22,7 @@ import { isolationProblem } from "../runner/process/start.ts";
 import { KNOWN_AGENTS } from "../util/agent-access.ts";
 import { firstLine } from "../view/text.ts";
 import { WorkspaceError } from "../workspace/workspace-error.ts";
-import type { Leftover } from "../workspace/worktree/worktree-list.ts";
+import type { findLeftovers } from "../workspace/worktree/worktree-list.ts";
 import { isOwnerAlive } from "./drive/owner.ts";
 import { parsePlan } from "./loaded-run.ts";
 import { agentProgram, type Finding, preflight } from "./preflight.ts";
@@ -65,10 +65,10 @@ function variableFindings(names: readonly string[]): readonly Finding[] {
 }
 
 /** The leftovers of killed git commands; none without git. */
-export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
-  const { findLeftovers } = await import("../workspace/worktree/worktree-list.ts");
+export async function leftoversIn(root: string): ReturnType<typeof findLeftovers> {
+  const worktrees = await import("../workspace/worktree/worktree-list.ts");
   try {
-    return await findLeftovers(dirname(root), root);
+    return await worktrees.findLeftovers(dirname(root), root);
   } catch (error) {
     if (error instanceof WorkspaceError && error.code === "git-missing") return [];
     throw error;
@@ -76,7 +76,7 @@ export async function leftoversIn(root: string): Promise<readonly Leftover[]> {
 }
 
 /** Removes the leftovers of killed git commands and returns them. */
-export async function removeLeftovers(root: string): Promise<readonly Leftover[]> {
+export async function removeLeftovers(root: string): ReturnType<typeof findLeftovers> {
   const leftovers = await leftoversIn(root);
   for (const { path } of leftovers) rmSync(path, { recursive: true, force: true });
   return leftovers;

@@ -47,7 +47,7 @@ export interface Part {
   readonly mode: number;
 }
 
-export interface Archive {
+interface Archive {
   /** The description by its writer. */
   readonly about: JsonObject;
   readonly parts: readonly Part[];

@@ -19,7 +19,8 @@ import { pipeline } from "node:stream/promises";
 import { failpoint } from "../util/failpoint.ts";
 import { absent, entriesIn, flush } from "./disk.ts";
 
-export interface FileFacts {
+/** A file with its hash and size. */
+interface FileFacts {
   readonly path: string;
   readonly sha256: string;
   readonly bytes: number;

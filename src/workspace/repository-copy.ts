@@ -20,7 +20,7 @@ import { commitOf } from "./worktree/worktree-list.ts";
 
 /** A repository, as another machine makes it. */
 export interface RepositoryCopy {
-  readonly objectFormat: "sha1" | "sha256";
+  readonly objectFormat: Repository["objectFormat"];
   /** The path of its top, relative to the project's directory; "" when they are the same. */
   readonly top: string;
   /** The commit that was checked out; absent before the first one. */

@@ -185,7 +185,7 @@ async function isIgnored(repository: Repository, directory: string): Promise<boo
 }
 
 /** The user's settings for a directory. */
-export interface UserSettings {
+interface UserSettings {
   /** The files with ignore rules beside the .gitignore files, weakest first. */
   readonly excludeFiles: readonly string[];
   /** The files with attributes beside the .gitattributes files. */

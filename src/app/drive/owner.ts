@@ -1,11 +1,7 @@
 /** This process as an owner, and whether another owner is alive: by evidence, never by a timeout. */
 import { hostname, userInfo } from "node:os";
 import type { Owner } from "../../core/event.ts";
-import {
-  ownIdentity,
-  type ProcessLiveness,
-  processLiveness,
-} from "../../runner/process/identity.ts";
+import { ownIdentity, processLiveness } from "../../runner/process/identity.ts";
 
 /** This process as the owner of a run. */
 export function thisOwner(): Owner {
@@ -70,7 +66,7 @@ export function isOwnerElsewhere(owner: Owner): boolean {
   return ownerLiveness(owner) === "unknown";
 }
 
-function ownerLiveness({ started, ...owner }: Owner): ProcessLiveness {
+function ownerLiveness({ started, ...owner }: Owner): ReturnType<typeof processLiveness> {
   const life = processLiveness({ ...owner, start: started });
   // An older version recorded only the host.
   const isOld = owner.namespace === undefined && owner.machine === undefined;

@@ -25,7 +25,7 @@ import type { AgentAdapter } from "../../runner/agents/adapter.ts";
 import { agentAdapter } from "../../runner/agents/registry.ts";
 import { textOf } from "../../runner/file-text.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
-import { type FollowedFile, followLines } from "../../runner/process/output.ts";
+import { followLines } from "../../runner/process/output.ts";
 import {
   Meters,
   readableSpan,
@@ -322,7 +322,7 @@ class TracedConversation {
   readonly #options: ConversationOptions;
   readonly #trace: ConversationTrace;
   readonly #times: Map<number, number>;
-  readonly #file: FollowedFile;
+  readonly #file: ReturnType<typeof followLines>;
   #lastAt: number;
 
   constructor(options: ConversationOptions) {

@@ -33,9 +33,9 @@ import {
   differences,
   type FileDifference,
   patchBetween,
-  type Side,
 } from "../../workspace/snapshot/difference.ts";
 import { hasCommit, type SnapshotStore } from "../../workspace/snapshot/store.ts";
+import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { keepsFiles, openRunWorkspace, type RunWorkspace } from "../drive/run-workspace.ts";
 import { type LoadedRun, parsePlan } from "../loaded-run.ts";
 import { failedOutput } from "../output/output-tail.ts";
@@ -147,7 +147,11 @@ function pointsOf(
   });
 }
 
-function sideOf({ workspace }: RunWorkspace, { shortId }: LoadedRun, point: Point): Side {
+function sideOf(
+  { workspace }: RunWorkspace,
+  { shortId }: LoadedRun,
+  point: Point,
+): string | Workspace {
   if (point.commit !== undefined) return point.commit;
   if (workspace !== undefined) return workspace;
   const message = `the workspace of run ${shortId} does not exist, so there is no ${NOW}`;

@@ -25,7 +25,6 @@ import { messagesJson } from "../../view/message-text.ts";
 import { plainLines } from "../../view/text.ts";
 import { checkpointNamed } from "../../view/work-history.ts";
 import { artifactPath } from "../../workspace/artifact.ts";
-import type { ListedFile } from "../../workspace/snapshot/difference.ts";
 import { openRunWorkspace } from "../drive/run-workspace.ts";
 import type { LoadedRun } from "../loaded-run.ts";
 import { agentOf, hasConversation, promptOf } from "../output/conversation.ts";
@@ -69,7 +68,7 @@ export async function filesIn(
   name: string,
 ): Promise<{
   readonly snapshot: string;
-  readonly files: readonly ListedFile[];
+  readonly files: readonly { readonly path: string; readonly bytes: number }[];
   readonly leftOut: number;
 }> {
   const snapshot = snapshotNamed(known, name);

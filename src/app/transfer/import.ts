@@ -30,7 +30,7 @@ import type { Plan } from "../../plan/plan.ts";
 import { findMarked, runMarker } from "../../runner/process/sweep.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../../util/json.ts";
-import { type Archive, readArchive } from "../../workspace/archive.ts";
+import { readArchive } from "../../workspace/archive.ts";
 import { describeFile } from "../../workspace/artifact.ts";
 import { looseFiles } from "../../workspace/repository.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
@@ -161,7 +161,10 @@ async function receive(
 }
 
 /** Reads the run in an archive: its events must be complete and replay to a run (import/M1). */
-function exportedIn(file: string, { about: said, texts }: Archive): ExportedState {
+function exportedIn(
+  file: string,
+  { about: said, texts }: Awaited<ReturnType<typeof readArchive>>,
+): ExportedState {
   const about = parseArchivedRun(said, file);
   const { runId, events, problems } = parseEvents(Buffer.from(texts.get(EVENTS_PART) ?? ""));
   const planTexts = (texts.get(PLAN_PART) ?? "").split("\n");
@@ -253,7 +256,7 @@ function incomingRun(
   project: Project,
   { about, plan, events, run: left }: ExportedState,
   moved: EventOf<"run.moved">,
-  { parts }: Archive,
+  { parts }: Awaited<ReturnType<typeof readArchive>>,
 ): ImportedState {
   const seq = events.length + 1;
   const recorded: Recorded = { seq, time: Date.now(), version: EVENT_VERSION, event: moved };

@@ -21,7 +21,7 @@ import { AgentFollower, type AgentReport } from "../../runner/agents/report.ts";
 import { headOf } from "../../runner/agents/stream-json.ts";
 import { type PriceList, type Usage, usedSince, windowOf } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
-import { type FollowedFile, followLines, lastLine } from "../../runner/process/output.ts";
+import { followLines, lastLine } from "../../runner/process/output.ts";
 import { defined } from "../../util/defined.ts";
 
 /** Events that may come between a result and the next answer, such as the usage of a subagent. */
@@ -55,7 +55,7 @@ interface WatchOptions {
 export class AgentWatch {
   readonly #options: WatchOptions;
   readonly #follower: AgentFollower;
-  readonly #file: FollowedFile;
+  readonly #file: ReturnType<typeof followLines>;
   /** True when the tools have ended and the next answer has not started. */
   #between = false;
   #afterTurn = false;

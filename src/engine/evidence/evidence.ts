@@ -39,7 +39,6 @@ import { isObject, type Json, type JsonObject, parseJson } from "../../util/json
 import { schemaFault } from "../../util/json-schema.ts";
 import { secretInputs, secretsIn, textsIn } from "../../util/secrets.ts";
 import { renderText } from "../../util/template.ts";
-import type { FileFacts } from "../../workspace/artifact.ts";
 import { toolKeys } from "../attractor-stage.ts";
 import {
   CONTEXT_FILE,
@@ -243,6 +242,7 @@ function checkWords(found: readonly CheckEvidence[]): string {
 }
 
 async function checkCommand(run: string, exit: number, log: string): Promise<CheckEvidence> {
+  const { describeFile } = await import("../../workspace/artifact.ts");
   const facts = await describeFile(log);
   const evidence = {
     kind: "command",
@@ -271,6 +271,7 @@ async function checkSchema(
 ): Promise<CheckEvidence> {
   const name = renderText(check.file, evaluatorAt(site, visit));
   const path = resolve(workDirOf(site, visit), name);
+  const { describeFile } = await import("../../workspace/artifact.ts");
   const facts = await describeFile(path);
   const evidence = { kind: "schema", subject: name } as const;
   if (facts === undefined) {
@@ -294,11 +295,6 @@ async function schemaProblem(
   if (!value.ok) return `${name} is not JSON: ${value.message}`;
   const fault = await schemaFault(value.json, schema);
   return fault === undefined ? undefined : `${name} does not fit its schema: ${fault}`;
-}
-
-/** Loaded on first use, because most steps have no files. */
-async function describeFile(path: string): Promise<FileFacts | undefined> {
-  return (await import("../../workspace/artifact.ts")).describeFile(path);
 }
 
 /** How much of an output is searched. */

@@ -39,7 +39,7 @@ import {
 import type { Workspace } from "../../workspace/snapshot/workspace.ts";
 import { WorkspaceError } from "../../workspace/workspace-error.ts";
 import { commitWork } from "../../workspace/worktree/commit.ts";
-import { makeOwnDirectory, type OwnDirectory } from "../../workspace/worktree/own-worktree.ts";
+import { makeOwnDirectory } from "../../workspace/worktree/own-worktree.ts";
 import type { LaunchInput } from "../launch.ts";
 import {
   branchOf,
@@ -402,7 +402,7 @@ export function ownDirectoryOf(
   store: SnapshotStore,
   { run, dir, plan }: Pick<FilesOptions, "run" | "dir" | "plan">,
   workspace: string,
-): OwnDirectory {
+): Parameters<typeof makeOwnDirectory>[0] {
   const name = refWord(workspace);
   return {
     store,

@@ -35,7 +35,7 @@ export interface Identity {
 type System = Pick<Identity, "boot" | "namespace" | "machine">;
 
 /** Whether a process lives, as far as this process can see. */
-export type ProcessLiveness = "alive" | "dead" | "unknown";
+type ProcessLiveness = "alive" | "dead" | "unknown";
 
 /** The entry of a process in the process table. */
 export interface ProcessStat {

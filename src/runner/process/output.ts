@@ -29,7 +29,7 @@ const CHECK_MS = 250;
 const NEWLINE = 0x0a;
 
 /** A file that is being followed. */
-export interface FollowedFile {
+interface FollowedFile {
   /**
    * Reads the rest, delivers the incomplete last line, and closes the file. Rejects with the error
    * that ended the reading, if one did.

@@ -23,7 +23,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { absent, directoriesAbove, kindAt, pathUnder, type RawPath, shownPath } from "../disk.ts";
 import { changesBetween, type FileChange } from "../git.ts";
 import { isAtOrBelow, readSnapshot } from "./details.ts";
-import { isRulesFile } from "./quick-scan.ts";
+import { isRulesFile, rulesLast } from "./quick-scan.ts";
 import { moveOver, writeFiles } from "./restore.ts";
 import { ignoredBy, type PlannedFile } from "./restore-plan.ts";
 import { inStore } from "./store.ts";
@@ -80,10 +80,6 @@ async function sparedOf(
   const ignored = rulesDiffer ? await ignoredBy(workspace, after.tree, gone) : new Set<RawPath>();
   const { skipped } = after.details;
   return new Set(gone.filter((path) => ignored.has(path) || isAtOrBelow(skipped, path)));
-}
-
-function rulesLast(a: FileChange, b: FileChange): number {
-  return Number(isRulesFile(a.path)) - Number(isRulesFile(b.path));
 }
 
 /** Applies changes to single paths, and collects the paths that another program changed. */

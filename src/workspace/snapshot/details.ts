@@ -7,41 +7,34 @@
 
 import { type RawPath, shownPath } from "../disk.ts";
 import { git } from "../git.ts";
+import type { Head } from "../repository.ts";
 import { hasCommit, inStoreAndProject, missingCommit, type SnapshotStore } from "./store.ts";
 
-export type SkipReason =
-  | "too-large"
-  /** Untracked files that tools can make again: installed packages, build output. */
-  | "generated"
-  | "unreadable"
-  | "not-a-file"
-  /** Git cannot store the name (a part of it is ".git" in some spelling). */
-  | "name"
-  /** A worktree of the same repository, which belongs to another task. */
-  | "other-worktree";
-
 /** A file or a whole directory that is not in a snapshot. */
-export interface Skipped {
-  readonly path: RawPath;
+export interface Skipped<Path = RawPath> {
+  readonly path: Path;
   readonly bytes: number;
-  readonly why: SkipReason;
+  readonly why:
+    | "too-large"
+    /** Untracked files that tools can make again: installed packages, build output. */
+    | "generated"
+    | "unreadable"
+    | "not-a-file"
+    /** Git cannot store the name (a part of it is ".git" in some spelling). */
+    | "name"
+    /** A worktree of the same repository, which belongs to another task. */
+    | "other-worktree";
 }
 
-export interface Details {
-  readonly empties: readonly RawPath[];
-  readonly skipped: readonly Skipped[];
+/** For people and for the journal, paths are text: `Details<string>`. */
+export interface Details<Path = RawPath> {
+  /** Empty directories. */
+  readonly empties: readonly Path[];
+  readonly skipped: readonly Skipped<Path>[];
   /** Repositories in the workspace, and the commits that were checked out there. */
-  readonly nested: readonly { readonly path: RawPath; readonly head: string | undefined }[];
+  readonly nested: readonly { readonly path: Path; readonly head: string | undefined }[];
   /** The commit that was checked out in the workspace itself. */
-  readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
-}
-
-/** The details for people and for the journal: paths as text. */
-export interface SnapshotDetails {
-  readonly empties: readonly string[];
-  readonly skipped: readonly { path: string; bytes: number; why: SkipReason }[];
-  readonly nested: readonly { path: string; head: string | undefined }[];
-  readonly head: { readonly commit: string; readonly branch: string | undefined } | undefined;
+  readonly head: Head | undefined;
 }
 
 interface StoredSnapshot {
@@ -76,7 +69,7 @@ export async function headWith(
   store: SnapshotStore,
   snapshot: string,
   later?: string,
-): Promise<SnapshotDetails["head"]> {
+): Promise<Head | undefined> {
   const { head } = (await readSnapshot(store, snapshot)).details;
   if (head === undefined || later === undefined || !(await hasCommit(store, later))) return head;
   return { ...head, commit: later };
@@ -127,7 +120,7 @@ export function isAtOrBelow(some: readonly { readonly path: RawPath }[], path: R
 }
 
 /** The details with paths as text. */
-export function shownDetails({ empties, skipped, nested, head }: Details): SnapshotDetails {
+export function shownDetails({ empties, skipped, nested, head }: Details): Details<string> {
   return {
     empties: empties.map(shownPath),
     skipped: skipped.map((one) => ({ ...one, path: shownPath(one.path) })),

@@ -23,7 +23,7 @@ export interface FileDifference {
 }
 
 /** A snapshot's commit, or the workspace as it is now. */
-export type Side = string | Workspace;
+type Side = string | Workspace;
 
 const PATCH_BYTES_MAX = 1024 * 1024;
 
@@ -118,7 +118,7 @@ function splitTwice(item: string): readonly [string, string, string] {
 const LIST_BYTES_MAX = 16 * 1024 * 1024;
 
 /** A file in a snapshot. */
-export interface ListedFile {
+interface ListedFile {
   readonly path: string;
   readonly bytes: number;
 }

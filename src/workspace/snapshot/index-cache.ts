@@ -36,7 +36,7 @@ import type { NestedRepository } from "./nested.ts";
 import { indexesOf } from "./store.ts";
 import type { Workspace } from "./workspace.ts";
 
-export interface IndexMemory {
+interface IndexMemory {
   /** The index that this was written for. */
   readonly index: string;
   /** The workspace and the store. */

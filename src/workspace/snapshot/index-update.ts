@@ -12,7 +12,7 @@ import { failpoint } from "../../util/failpoint.ts";
 import { absent, joinNul, pathUnder, type RawPath, splitNul } from "../disk.ts";
 import { type GitCall, git, gitHas } from "../git.ts";
 import { WorkspaceError } from "../workspace-error.ts";
-import type { Skipped, SkipReason } from "./details.ts";
+import type { Skipped } from "./details.ts";
 import type { WorkIndex } from "./index-cache.ts";
 import type { Scan } from "./scan.ts";
 import { inWorkspace, type Workspace } from "./workspace.ts";
@@ -71,7 +71,7 @@ export async function updateIndex(
 interface Inspected {
   readonly path: RawPath;
   readonly facts: Stats | undefined;
-  readonly why: SkipReason | undefined;
+  readonly why: Skipped["why"] | undefined;
 }
 
 async function* inspect(
@@ -96,7 +96,7 @@ async function skipReasonOf(
   { fileBytesMax }: Workspace,
   { path, facts }: Found,
   place: Buffer,
-): Promise<SkipReason | undefined> {
+): Promise<Skipped["why"] | undefined> {
   if (REFUSED_NAME.test(path)) return "name";
   if (facts.isSymbolicLink()) return undefined;
   if (!facts.isFile()) return "not-a-file";

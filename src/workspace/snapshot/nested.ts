@@ -9,6 +9,7 @@ import { realpath } from "node:fs/promises";
 import { kindAt, pathUnder, type RawPath, splitNul } from "../disk.ts";
 import { git } from "../git.ts";
 import { findRepository, headOf, type Repository, theirs } from "../repository.ts";
+import type { Details } from "./details.ts";
 import type { Workspace } from "./workspace.ts";
 
 export interface NestedRepository {
@@ -17,7 +18,7 @@ export interface NestedRepository {
   readonly indexFile: string;
 }
 
-export interface NestedScan {
+interface NestedScan {
   readonly repositories: readonly NestedRepository[];
   readonly files: readonly RawPath[];
   /** Worktrees of the project's own repository. */
@@ -55,13 +56,13 @@ export async function scanNested(
   };
 }
 
-/** The commits that are checked out in nested repositories. */
+/** The commits that are checked out in nested repositories, by their paths. */
 export async function headsOf(
   workspace: Workspace,
-  nested: readonly NestedRepository[],
-): Promise<readonly { readonly path: RawPath; readonly head: string | undefined }[]> {
+  paths: readonly RawPath[],
+): Promise<Details["nested"]> {
   return Promise.all(
-    nested.map(async ({ path }) => {
+    paths.map(async (path) => {
       const directory = pathUnder(workspace.path, path).toString();
       return { path, head: (await headOf(directory))?.commit };
     }),

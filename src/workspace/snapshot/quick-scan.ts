@@ -264,6 +264,11 @@ export function isRulesFile(path: string): boolean {
   return path === ".gitignore" || path.endsWith("/.gitignore");
 }
 
+/** Sorts files with ignore rules after all others. */
+export function rulesLast(a: { readonly path: RawPath }, b: { readonly path: RawPath }): number {
+  return Number(isRulesFile(a.path)) - Number(isRulesFile(b.path));
+}
+
 /** The state of the rules and indexes outside of the workspace. */
 export function outsideOf({ settings, checkout, path, root }: Workspace): string {
   const files = [...settings.excludeFiles];

@@ -221,7 +221,7 @@ interface Blob {
 }
 
 /** Reads objects one after another, each completely, in the order of the requests. */
-export interface BlobReader {
+interface BlobReader {
   ask(hashes: readonly string[]): void;
   read(): Promise<Blob>;
   close(): Promise<void>;

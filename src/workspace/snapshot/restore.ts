@@ -38,9 +38,8 @@ import {
 } from "../disk.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 import { headsOf, isNested } from "./nested.ts";
-import { isRulesFile } from "./quick-scan.ts";
+import { isRulesFile, rulesLast } from "./quick-scan.ts";
 import {
-  type BlobReader,
   changesTo,
   openBlobReader,
   type PlannedFile,
@@ -72,14 +71,11 @@ export async function restoreSnapshot(workspace: Workspace, commit: string): Pro
   if (plan.blocked.length > 0) throw blockedError(plan);
   await writeNote(workspace, { status: "open", commit, remove: plan.mayRemove });
   failpoint("workspace.restore-planned");
-  const rulesLast = (a: RawPath, b: RawPath): number =>
-    Number(isRulesFile(a)) - Number(isRulesFile(b));
-  const remove = plan.remove.toSorted(rulesLast);
-  const write = plan.write.toSorted((a, b) => rulesLast(a.path, b.path));
-  for (const path of remove.filter((one) => !isRulesFile(one))) await removeFile(workspace, path);
+  const isOther = (path: RawPath): boolean => !isRulesFile(path);
+  for (const path of plan.remove.filter(isOther)) await removeFile(workspace, path);
   await removeEmpties(workspace, plan);
-  await writeFiles(workspace, write);
-  for (const path of remove.filter(isRulesFile)) await removeFile(workspace, path);
+  await writeFiles(workspace, plan.write.toSorted(rulesLast));
+  for (const path of plan.remove.filter(isRulesFile)) await removeFile(workspace, path);
   await removeEmpties(workspace, plan);
   await makeEmpties(workspace, plan);
   failpoint("workspace.restore-written");
@@ -144,10 +140,7 @@ async function nestedMoved(
   const all = new Set([...was.nested, ...now.details.nested].map(({ path }) => path));
   const there: RawPath[] = [];
   for (const path of all) if (await isNested(workspace, path)) there.push(path);
-  const heads = await headsOf(
-    workspace,
-    there.map((path) => ({ path, indexFile: "" })),
-  );
+  const heads = await headsOf(workspace, there);
   const headNow = new Map(heads.map(({ path, head }) => [path, head]));
   const headThen = new Map(was.nested.map(({ path, head }) => [path, head]));
   return [...all]
@@ -207,7 +200,11 @@ async function writeSome(
     reader,
     stage,
     placeFile,
-  }: { readonly reader: BlobReader; readonly stage: string; readonly placeFile: MoveFile },
+  }: {
+    readonly reader: Awaited<ReturnType<typeof openBlobReader>>;
+    readonly stage: string;
+    readonly placeFile: MoveFile;
+  },
 ): Promise<void> {
   // A commit of the user may contain a submodule: its path without its content.
   const holding = files.filter(({ kind }) => kind !== "repository");

@@ -22,23 +22,9 @@ import {
 } from "../disk.ts";
 import { git } from "../git.ts";
 import { theirs } from "../repository.ts";
-import {
-  dropIndex,
-  entriesIn,
-  type IndexMemory,
-  stampOf,
-  takeIndex,
-  type WorkIndex,
-} from "./index-cache.ts";
+import { dropIndex, entriesIn, stampOf, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { ignoredOf, LeftOut } from "./left-out.ts";
-import {
-  forcedIn,
-  indexFilesOf,
-  isNested,
-  type NestedRepository,
-  type NestedScan,
-  scanNested,
-} from "./nested.ts";
+import { forcedIn, indexFilesOf, isNested, type NestedRepository, scanNested } from "./nested.ts";
 import { hasShape, isRulesFile, outsideOf, QUICK_SCAN_FILES_MAX } from "./quick-scan.ts";
 import { inWorkspace, isOutside, type Outline, type Workspace } from "./workspace.ts";
 
@@ -59,7 +45,10 @@ export interface Scan {
   readonly worktrees: readonly RawPath[];
   readonly unreadable: readonly RawPath[];
   readonly nested: readonly NestedRepository[];
-  readonly memory: Pick<IndexMemory, "checkouts" | "forced" | "absent" | "leftOut">;
+  readonly memory: Pick<
+    NonNullable<WorkIndex["memory"]>,
+    "checkouts" | "forced" | "absent" | "leftOut"
+  >;
 }
 
 /** The paths that git lists. */
@@ -272,7 +261,7 @@ async function lookInto(
   plain: readonly RawPath[];
   files: readonly RawPath[];
   unreadable: readonly RawPath[];
-  nested: NestedScan;
+  nested: Awaited<ReturnType<typeof scanNested>>;
 }> {
   const open = await Promise.all(named.map((path) => canRead(workspace, path)));
   const directories = named.filter((_, at) => open[at]);

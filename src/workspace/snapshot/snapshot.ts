@@ -16,14 +16,7 @@ import { directoriesAbove, type RawPath, splitNul } from "../disk.ts";
 import { git, gitLine } from "../git.ts";
 import { type Head, headIn } from "../repository.ts";
 import { WorkspaceError } from "../workspace-error.ts";
-import {
-  boundedSkips,
-  type Details,
-  isAtOrBelow,
-  messageOf,
-  type SnapshotDetails,
-  shownDetails,
-} from "./details.ts";
+import { boundedSkips, type Details, isAtOrBelow, messageOf, shownDetails } from "./details.ts";
 import { dropIndex, forgetIndex, keepIndex, takeIndex, type WorkIndex } from "./index-cache.ts";
 import { type IndexUpdate, updateIndex } from "./index-update.ts";
 import { emptyDirectories } from "./left-out.ts";
@@ -61,7 +54,7 @@ import {
   type WorkspaceScan,
 } from "./workspace.ts";
 
-export interface Snapshot extends SnapshotDetails {
+export interface Snapshot extends Details<string> {
   readonly commit: string;
   readonly tree: string;
   /** How many files were read, and their bytes; 0 when nothing changed since the last snapshot. */
@@ -239,7 +232,10 @@ async function contentWith(
   failpoint("workspace.indexed");
   const [tree, nested] = await Promise.all([
     treeOf(workspace, work, update),
-    headsOf(workspace, found.nested),
+    headsOf(
+      workspace,
+      found.nested.map(({ path }) => path),
+    ),
   ]);
   failpoint("workspace.tree-written");
   const leftOut = found.memory.leftOut;

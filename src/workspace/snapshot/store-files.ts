@@ -30,6 +30,7 @@ import * as fs from "node:fs/promises";
 import { join } from "node:path";
 import { deflateSync } from "node:zlib";
 import { entriesIn, flush } from "../disk.ts";
+import type { Repository } from "../repository.ts";
 import { WorkspaceError } from "../workspace-error.ts";
 
 /** Turns off all conversions of content, whatever the attributes of a project. */
@@ -53,7 +54,7 @@ let replaced = 0;
  * are synchronous, because a run waits for them: most have nothing to do, and a promise takes
  * longer.
  */
-export async function makeSafe(gitDir: string, format: ObjectFormat): Promise<void> {
+export async function makeSafe(gitDir: string, format: Repository["objectFormat"]): Promise<void> {
   needOwnDirectory(gitDir);
   for (const name of readdirSync(gitDir)) {
     if (!ENTRIES.has(name) && !name.endsWith(".new"))
@@ -117,8 +118,6 @@ export async function replaceFile(file: string, text: string): Promise<void> {
   await fs.rename(made, file);
 }
 
-export type ObjectFormat = "sha1" | "sha256";
-
 const FANOUT = /^[0-9a-f]{2}$/;
 const LOOSE = /^([0-9a-f]{38}|[0-9a-f]{62})$/;
 const PACK = /^pack-[0-9a-f]+\.(pack|idx|rev)$/;
@@ -136,7 +135,10 @@ const NO_LINKS: ReadonlySet<string> = new Set([
 
 /** Writes an object and returns its name; durable when it returns. */
 export async function writeObject(
-  { objectDir, format }: { readonly objectDir: string; readonly format: ObjectFormat },
+  {
+    objectDir,
+    format,
+  }: { readonly objectDir: string; readonly format: Repository["objectFormat"] },
   type: "blob" | "tree" | "commit",
   content: Buffer,
 ): Promise<string> {

@@ -22,13 +22,7 @@ import { absent, flush } from "../disk.ts";
 import { type GitCall, git, gitFailure, startGit } from "../git.ts";
 import { type Repository, repositoryOf, theirs } from "../repository.ts";
 import { WorkspaceError } from "../workspace-error.ts";
-import {
-  linkObjects,
-  makeFolders,
-  makeSafe,
-  type ObjectFormat,
-  replaceFile,
-} from "./store-files.ts";
+import { linkObjects, makeFolders, makeSafe, replaceFile } from "./store-files.ts";
 
 /** The refs of snapshots. */
 export const REFS = "refs/perdure/";
@@ -48,7 +42,7 @@ export interface SnapshotStore {
   /** The repository that the project's files belong to. */
   readonly repository: Repository | undefined;
   readonly objectDir: string;
-  readonly format: ObjectFormat;
+  readonly format: Repository["objectFormat"];
 }
 
 /** A name in the store, and its snapshot. */
@@ -60,7 +54,7 @@ export interface SnapshotRef {
 /** The version and the format of a store. */
 interface About {
   readonly version: number;
-  readonly format: ObjectFormat;
+  readonly format: Repository["objectFormat"];
 }
 
 /** Opens the store of a project; creates it if there is none. */

@@ -18,13 +18,7 @@ import { dirname, relative, resolve } from "node:path";
 import { sha256 } from "../../util/json.ts";
 import { absent, flush, type RawPath, rawPath } from "../disk.ts";
 import type { GitCall } from "../git.ts";
-import {
-  pathWithin,
-  type Repository,
-  repositoryOf,
-  settingsOf,
-  type UserSettings,
-} from "../repository.ts";
+import { pathWithin, type Repository, repositoryOf, settingsOf } from "../repository.ts";
 import type { Details } from "./details.ts";
 import { inStore, type SnapshotStore } from "./store.ts";
 
@@ -55,7 +49,7 @@ export interface Workspace {
   /** The result of the last snapshot of this process; a cache. */
   readonly memory: WorkspaceMemory;
   /** The user's settings for it. */
-  readonly settings: UserSettings;
+  readonly settings: Awaited<ReturnType<typeof settingsOf>>;
   /** The state directory, if it is in the workspace. */
   readonly stateWithin: RawPath | undefined;
 }

@@ -34,7 +34,7 @@ import { connectWorktree, createWorktree, uniqueCommits } from "./worktree.ts";
 import { commitOf, holderOf, listWorktrees, removeEntry } from "./worktree-list.ts";
 
 /** The directory of one step or instance, whether it exists or not. */
-export interface OwnDirectory {
+interface OwnDirectory {
   readonly store: SnapshotStore;
   /** The directory in which the run was started. */
   readonly project: string;

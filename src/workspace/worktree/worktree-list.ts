@@ -164,7 +164,7 @@ function namesIn(directory: string): readonly string[] {
 }
 
 /** A file or directory that no process needs. */
-export interface Leftover {
+interface Leftover {
   readonly path: string;
   readonly what: "lock" | "half-made worktree" | "unfinished object";
 }

@@ -107,7 +107,7 @@ export async function repairWorktree(
 }
 
 /** A worktree to remove; with `force` even if that loses work. */
-export interface WorktreeRemoval extends WorktreeLocation {
+interface WorktreeRemoval extends WorktreeLocation {
   readonly force?: boolean;
 }
 
