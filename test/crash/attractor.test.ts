@@ -116,7 +116,7 @@ async function remains(project: Project): Promise<unknown> {
 }
 
 it(
-  "does the same wherever it is killed",
+  "a DOT pipeline of the attractor language has the same effects wherever it is killed",
   async () => {
     const whole = await created();
     const first = await resume(whole);

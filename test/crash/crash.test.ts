@@ -67,7 +67,7 @@ async function placesOf(pipeline: CrashPipeline, whole: Baseline): Promise<reado
 
 describe.each(PIPELINES)("$name", (pipeline) => {
   it(
-    "does the same when it is killed at any failpoint and resumed",
+    "has the same effects when it is killed at any failpoint and resumed",
     async () => {
       const whole = await baseline(pipeline);
       await killAt(pipeline, whole, await placesOf(pipeline, whole));
@@ -76,7 +76,7 @@ describe.each(PIPELINES)("$name", (pipeline) => {
   );
 
   it(
-    "does the same when its resumes are killed as well",
+    "has the same effects when its resumes are killed as well",
     async () => {
       const whole = await baseline(pipeline);
       const random = seededRandom(PIPELINES.indexOf(pipeline));
@@ -90,7 +90,7 @@ describe.each(PIPELINES)("$name", (pipeline) => {
 });
 
 it(
-  "comes to its end when every resume is killed",
+  "a run completes although every resume is killed",
   async () => {
     const whole = await baseline(RETRYING);
     for (const nth of [RESUME_FAILPOINTS_MIN, RESUME_FAILPOINTS_MIN + 7]) {
@@ -101,7 +101,7 @@ it(
 );
 
 it(
-  "does the same when a resume is killed that writes the second copy anew",
+  "a run has the same effects when a resume is killed while it rewrites the second copy",
   async () => {
     const whole = await baseline(SEQUENTIAL);
     await killRepairOfSecondCopy(SEQUENTIAL, whole, whole.failpoints.lastIndexOf("engine.launch"));
@@ -142,7 +142,7 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   repair: "`perdure doctor --repair`; test/journal/repair.test.ts kills it there",
 };
 
-it("has killed at every failpoint that run and resume can pass", () => {
+it("the walks kill at every failpoint that run and resume can pass", () => {
   const expected = failpointsOfSources().filter(
     (name) => !Object.keys(ELSEWHERE).some((prefix) => name.startsWith(`${prefix}.`)),
   );

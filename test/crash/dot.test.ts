@@ -66,7 +66,7 @@ async function remains(project: Project): Promise<unknown> {
 }
 
 it(
-  "tells and does the same wherever it is killed",
+  "a DOT pipeline has the same events and effects wherever it is killed",
   async () => {
     const whole = await inProject(async (project) => {
       const { exit, stderr } = await go(project, RUN);

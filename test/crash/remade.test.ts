@@ -37,29 +37,32 @@ async function killedWhileRemade(id: string): Promise<void> {
   }
 }
 
-test.each(["directory", "worktree"])("a %s keeps the files of completed steps", async (kind) => {
-  project.write("tracked", "tracked\n");
-  userGit(project.dir, "init", "-q", "-b", "main");
-  userGit(project.dir, "add", "tracked");
-  userGit(project.dir, "commit", "-q", "-m", "first");
-  const hold = project.hold("second");
-  project.write(
-    "p.yaml",
-    `workspace: ${kind === "worktree" ? "{ kind: worktree, commit: never }" : kind}
+test.each(["directory", "worktree"])(
+  "a workspace (%s) that is made again keeps the files of completed steps",
+  async (kind) => {
+    project.write("tracked", "tracked\n");
+    userGit(project.dir, "init", "-q", "-b", "main");
+    userGit(project.dir, "add", "tracked");
+    userGit(project.dir, "commit", "-q", "-m", "first");
+    const hold = project.hold("second");
+    project.write(
+      "p.yaml",
+      `workspace: ${kind === "worktree" ? "{ kind: worktree, commit: never }" : kind}
 steps:
   - { id: first, run: echo kept > kept.txt }
   - { id: second, run: "test -e '${project.path("go")}' || ${hold.command}; cat kept.txt" }
 `,
-  );
-  const runner = project.start(["run", "p.yaml"]);
-  await hold.arrived();
-  await runner.kill("SIGKILL");
-  await project.killSteps();
-  const id = await project.newestId();
-  project.write("go", "");
-  await killedWhenRemade(id);
-  if (kind === "worktree") await killedWhileRemade(id);
-  const { exit, stdout, stderr } = await project.run(["resume", id]);
-  expect(exit, stdout + stderr).toBe(0);
-  expect(project.read(".perdure", "runs", id, "workspace", "kept.txt")).toBe("kept\n");
-});
+    );
+    const runner = project.start(["run", "p.yaml"]);
+    await hold.arrived();
+    await runner.kill("SIGKILL");
+    await project.killSteps();
+    const id = await project.newestId();
+    project.write("go", "");
+    await killedWhenRemade(id);
+    if (kind === "worktree") await killedWhileRemade(id);
+    const { exit, stdout, stderr } = await project.run(["resume", id]);
+    expect(exit, stdout + stderr).toBe(0);
+    expect(project.read(".perdure", "runs", id, "workspace", "kept.txt")).toBe("kept\n");
+  },
+);

@@ -89,7 +89,7 @@ async function remains(project: Project): Promise<unknown> {
 }
 
 it(
-  "is updated or not, wherever it is killed",
+  "a run is either updated or unchanged, wherever the update is killed",
   async () => {
     const whole = await failedRun();
     const { result, passed } = await update(whole);

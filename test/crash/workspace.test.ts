@@ -186,7 +186,7 @@ function strikes(passed: readonly string[], turn: number): readonly KillPlace[] 
 
 describe.each(Object.keys(PIPELINES))("%s", (name) => {
   it(
-    "leaves the same files when it is killed wherever it touches them",
+    "leaves the same files when it is killed at any failpoint of its files",
     async () => {
       const { whole, passed } = await inProject(name, async (project) => {
         const walked = await walk(project, undefined, name);

@@ -34,8 +34,8 @@ class Elsewhere extends PlainProject {
 let elsewhere: Elsewhere;
 afterEach(() => elsewhere.discard());
 
-describe("from anywhere", () => {
-  test("steers a run from anywhere", { timeout: WALK_MS }, async () => {
+describe("the runs of a fleet", () => {
+  test("can be read and steered from any machine", { timeout: WALK_MS }, async () => {
     elsewhere = new Elsewhere();
     const hold = fleet.hold("anywhere");
     await fleet.worker("anywhere", "--labels", "anywhere");
@@ -100,7 +100,7 @@ steps:
     expect(shown).toMatchObject({ cwd: elsewhere.dir });
   });
 
-  test("is named in the configuration, and serves agents and the dashboard", async () => {
+  test("are found by a store in the configuration, also by agents and the dashboard", async () => {
     elsewhere = new Elsewhere();
     await fleet.worker("configured", "--labels", "configured");
     const runId = await fleet.submitted(`
@@ -218,7 +218,7 @@ steps:
     return (await local()).find((id) => !before.has(id)) ?? "";
   }
 
-  test("move a run, however often they are killed; every effect happens once", {
+  test("move a run although they are killed again and again; every effect happens once", {
     timeout: WALK_MS,
   }, async () => {
     elsewhere = new Elsewhere();
@@ -253,7 +253,7 @@ steps:
     }
   });
 
-  test("refuse a run that a process drives, and say how to stop it", async () => {
+  test("refuse a run that a process drives, and suggest to stop it", async () => {
     elsewhere = new Elsewhere();
     const hold = fleet.hold("driven");
     elsewhere.write("p.yaml", `steps: [{ id: held, run: "${hold.command}" }]`);

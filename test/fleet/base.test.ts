@@ -49,7 +49,7 @@ async function logAt(id: string): Promise<readonly string[]> {
 }
 
 describe("the commit that a run starts from", () => {
-  it("is fetched from the remote; what the remote lacks travels along", async () => {
+  it("is fetched from the remote; what the remote lacks is stored with the run", async () => {
     pushTo(`file://${remote}`);
     const base = userGit(fleet.dir, "rev-parse", "HEAD").trim();
     userGit(fleet.dir, "commit", "-q", "--allow-empty", "-m", "only here");
@@ -63,7 +63,7 @@ describe("the commit that a run starts from", () => {
     expect(userGit(fleet.at("one", id), "rev-parse", "origin/main").trim()).toBe(base);
   });
 
-  it("is fetched once for all runs of a worker, whose repositories need nothing of each other", async () => {
+  it("is fetched once for all runs of a worker, and their repositories do not depend on each other", async () => {
     pushTo(`file://${remote}`);
     const [first, second] = [await fleet.submitted(), await fleet.submitted()];
     expect(await logAt(first)).toEqual(["first", `file://${remote}`]);
@@ -84,7 +84,7 @@ describe("the commit that a run starts from", () => {
     for (const id of [first, second, third]) userGit(fleet.at("one", id), "fsck", "--strict");
   });
 
-  it("that has disappeared from the remote is a clear failure, and a remedy", async () => {
+  it("causes a failure with a remedy when it has disappeared from the remote", async () => {
     pushTo(`file://${remote}`);
     const id = await fleet.submitted();
     fs.rmSync(remote, { recursive: true });
@@ -99,7 +99,7 @@ describe("the commit that a run starts from", () => {
     expect(await logAt(id)).toEqual(["first", `file://${remote}`]);
   });
 
-  it("travels along without a remote, from a directory of this machine, or when it is asked for", async () => {
+  it("is stored with the run without a remote, with a remote on this machine, or on request", async () => {
     pushTo(remote);
     const near = await fleet.submitted();
     expect((await aboutOf(near)).base).toEqual([]);
@@ -110,7 +110,7 @@ describe("the commit that a run starts from", () => {
     expect(await logAt(asked)).toEqual(["first", `file://${remote}`]);
   });
 
-  it("names its remote without the password in the address", async () => {
+  it("is described by its remote without the password in the address", async () => {
     userGit(fleet.dir, "remote", "add", "origin", "https://me:hidden-token@git.invalid/x.git");
     userGit(fleet.dir, "update-ref", "refs/remotes/origin/main", "HEAD");
     const id = await fleet.submitted();

@@ -73,7 +73,7 @@ const COMPLETED: readonly Row[] = [
   ["retry RUN ask", 0, "ask"],
 ];
 
-test("each command of the help works on a run of a fleet, or says what to do instead", async () => {
+test("each command of the help works on a run of a fleet, or suggests another command", async () => {
   await fleet.worker("table", "--labels", "table");
   const runId = await fleet.submitted(`
 name: table
@@ -116,7 +116,7 @@ requires: [later]
 steps: [{ id: only, run: "${fleet.effect(`later-${name}`)}" }]
 `;
 
-  test("T5: a run that no worker has taken never starts, and resume lets it go on", async () => {
+  test("T5: stops a run before a worker takes it; resume continues it", async () => {
     const [stopped, resumed, waiting] = [
       await fleet.submitted(flow("stopped")),
       await fleet.submitted(flow("resumed")),
@@ -150,8 +150,8 @@ function age(days: number, ...files: readonly string[]): void {
   for (const file of files) fs.utimesSync(file, then, then);
 }
 
-describe("the disk", () => {
-  test("K1, K2: a worker removes directories that the store has, and mirrors that nobody uses", async () => {
+describe("copies and directories", () => {
+  test("K1, K2: a worker removes directories that are in the store, and unused mirrors", async () => {
     const remote = `${fleet.dir}-remote`;
     userGit(fleet.dir, "clone", "-q", "--bare", fleet.dir, remote);
     userGit(fleet.dir, "remote", "add", "origin", `file://${remote}`);
@@ -189,7 +189,7 @@ describe("the disk", () => {
     fs.rmSync(remote, { recursive: true });
   });
 
-  test("C1: clean removes the copies of runs, and a later look fetches them again", async () => {
+  test("C1: clean removes the copies of runs, and a later command fetches them again", async () => {
     await fleet.worker("copies", "--labels", "copies");
     const runId = await fleet.submitted(`
 requires: [copies]

@@ -74,7 +74,7 @@ async function continued(worker: string, id: string): Promise<void> {
   expect(fs.readFileSync(join(place, "effects"), "utf8")).toBe("tool\n");
 }
 
-it("continues with its transcript and its files", async () => {
+it("a conversation continues on another machine with its transcript and its files", async () => {
   const id = await interrupted();
   fleet.destroy("one");
   await continued("two", id);
@@ -84,7 +84,7 @@ it("continues with its transcript and its files", async () => {
   expect(fs.readdirSync(transcriptsAt("two", id))).toHaveLength(1);
 });
 
-it("replaces an older beginning of the transcript, and keeps another one aside (F3)", async () => {
+it("a fetch replaces an older beginning of the transcript, and sets another transcript aside (F3)", async () => {
   const id = await interrupted();
   const [name = ""] = fs.readdirSync(transcriptsAt("one", id));
   const whole = fs.readFileSync(join(transcriptsAt("one", id), name), "utf8");

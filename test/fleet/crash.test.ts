@@ -70,7 +70,7 @@ async function walk(
   return { result, passed };
 }
 
-it("completes a run wherever its workers are killed", { timeout: WALK_MS }, async () => {
+it("a run completes wherever its workers are killed", { timeout: WALK_MS }, async () => {
   initGit(fleet.dir);
   fleet.write("p.yaml", pipeline());
   const id = await fleet.submitted();
@@ -108,7 +108,7 @@ it("completes a run wherever its workers are killed", { timeout: WALK_MS }, asyn
   });
 });
 
-it("starts a step anew whose machine died before the step had files of its own", async () => {
+it("a step starts again whose machine died before the step had files of its own", async () => {
   initGit(fleet.dir);
   const [left, right] = [fleet.effect("left"), fleet.effect("right")];
   fleet.write(
@@ -138,7 +138,7 @@ steps:
   expect(fleet.effects()).toEqual({ left: 1, right: 1 });
 });
 
-it("commits what a destroyed machine had not, also while another step has to run again", async () => {
+it("the next machine commits what a destroyed one had not, even while another step runs again", async () => {
   initGit(fleet.dir);
   const hold = new Hold(join(fleet.dir, "hold-right"));
   fleet.write(
@@ -166,7 +166,7 @@ steps:
   expect(fleet.effects()).toEqual({ left: 1, right: 1 });
 });
 
-it("takes a lost step for what its own files say, not for what another machine could not record", async () => {
+it("a lost step is judged by its own files, not by what another machine could not record", async () => {
   const run = `echo a > a.txt; ${fleet.effect("work")}`;
   fleet.write("p.yaml", `workspace: directory\nsteps: [{ id: work, run: "${run}" }]\n`);
   const id = await fleet.submitted();

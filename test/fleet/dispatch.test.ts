@@ -36,7 +36,7 @@ async function begun(
   return why;
 }
 
-test("a run whose workers were killed more often than a run may fail is still driven", async () => {
+test("a run is still driven after more deaths of its workers than a run may have failures", async () => {
   const runId = await added("killed");
   expect(await begun(runId, 2 * FAILURES_MAX)).toBeUndefined();
   // A failure that a worker records is the run's own; the deaths before it are forgotten.
@@ -46,7 +46,7 @@ test("a run whose workers were killed more often than a run may fail is still dr
   expect(await begun(runId, 2 * DEATHS_MAX, "take")).toBeUndefined();
 });
 
-test("a run whose workers die whenever they drive it is a dead letter in the end", async () => {
+test("a run becomes a dead letter when its workers die again and again while they drive it", async () => {
   const runId = await added("deadly");
   expect(await begun(runId, DEATHS_MAX)).toBeUndefined();
   const why = await begun(runId, 1);
@@ -56,7 +56,7 @@ test("a run whose workers die whenever they drive it is a dead letter in the end
   expect(await begun(runId, 1)).toBeUndefined();
 });
 
-test("a run that a bug of its worker is blamed on is a dead letter after a few of them", async () => {
+test("a run becomes a dead letter after a few crashes of its workers by a bug", async () => {
   const runId = await added("buggy");
   for (let time = 0; time < FAILURES_MAX; time++) {
     expect(await begun(runId, 1)).toBeUndefined();
@@ -67,7 +67,7 @@ test("a run that a bug of its worker is blamed on is a dead letter after a few o
   expect(await dispatch.fail(journal, runId, why ?? "")).toBe("dead");
 });
 
-test("a run that was resumed stays so, however often its workers die", async () => {
+test("a run that was resumed is driven although its workers die", async () => {
   const runId = await added("resumed");
   expect((await dispatch.begin(journal, runId, "adopt")).resumeAt).toBeUndefined();
   await dispatch.sendAgain(journal, runId, 7);
@@ -76,7 +76,7 @@ test("a run that was resumed stays so, however often its workers die", async () 
   }
 });
 
-test("a run waits by the clock of the store, however fast that of its client is", async () => {
+test("a run waits by the clock of the store, even when the client's clock is fast", async () => {
   const label = "fast-clock";
   const add = (runId: string) =>
     journal.transaction((transaction) =>
@@ -104,7 +104,7 @@ test("a run waits by the clock of the store, however fast that of its client is"
 /** Enough that several of them find no tables. */
 const WORKERS = 8;
 
-test("workers that start together on a new store make its queues once, and all of them work", async () => {
+test("workers that start together on a new store make its queues once, and all work", async () => {
   const url = await newDatabase();
   const journals = await Promise.all(
     Array.from({ length: WORKERS }, () => openPostgresJournal(url, { mode: "create" })),

@@ -56,7 +56,7 @@ describe("a worker", () => {
     expect(keeper.nextAt()).toBe(RENEW_AGAIN_MS + RENEW_EVERY_MS);
   });
 
-  it("does not count a clock as good while answers take too long to tell", () => {
+  it("does not trust its clock while answers take too long", () => {
     const keeper = new LeaseKeeper();
     renewed(keeper, 0, { tookMs: 450 });
     renewed(keeper, RENEW_AGAIN_MS, { tookMs: 450 });
@@ -94,7 +94,7 @@ describe("a lease", () => {
     expect(keeper.deadlineOf("a")).toBeUndefined();
   });
 
-  it("has a margin that pays for the watcher, a slow clock and a step of a clock", () => {
+  it("has a margin that covers the watcher, a slow clock and a jump of a clock", () => {
     const endsMs = (DEADLINE_MS + LEASH_WATCH_MS) * (1 + CLOCK_SLOW_MAX) + CLOCK_STEP_MAX_MS;
     expect(endsMs).toBeLessThanOrEqual(HELD_MS - 1_000);
   });
@@ -142,7 +142,7 @@ describe("a lease", () => {
     expect(refused.giveUp(600)).toEqual([{ runId: "b", epoch: 1, why: "another-owner" }]);
   });
 
-  it("is given up when the clock here falls behind the store's (lease-policy/K2)", () => {
+  it("is given up when the clock here runs slower than the store's (lease-policy/K2)", () => {
     const keeper = keeperOf("a");
     const at = RENEW_AGAIN_MS + RENEW_EVERY_MS;
     const renewal = keeper.renew(at);
@@ -174,21 +174,21 @@ describe("a takeover", () => {
     expect(takeoverOf({ epoch: 3, owner }, me, dead)).toBe("wait");
   });
 
-  it("is immediate in the worker's own directory, in this boot (lease-policy/T2)", () => {
+  it("does not wait in the worker's own directory, in this boot (lease-policy/T2)", () => {
     const own = { epoch: 3, owner: { ...owner, worker: "w1" } };
     expect(takeoverOf(own, me, dead)).toBe("adopt");
     expect(takeoverOf(own, me, () => false)).toBe("wait");
     expect(takeoverOf(own, { ...me, boot: "c" }, dead)).toBe("wait");
   });
 
-  it("drives a run that has ended only for a request (lease-policy/T4)", () => {
+  it("drives an ended run only for a request (lease-policy/T4)", () => {
     const failed = { status: "failed", message: "no" } as const;
     expect(wantsDriver({ status: "running" }, 0)).toBe(true);
     expect(wantsDriver(failed, 0)).toBe(false);
     expect(wantsDriver(failed, 1)).toBe(true);
   });
 
-  it("goes to a run that was handed over or resumed, until it is driven (T5)", () => {
+  it("drives a run that was handed over or resumed (lease-policy/T5)", () => {
     const stopped = (by: string): RunState => ({
       status: "stopped",
       reason: { code: "requested", by },
@@ -205,7 +205,7 @@ describe("a takeover", () => {
     expect(isUnchangedSince(1, events)).toBe(false);
   });
 
-  it("uses a directory that nobody followed (lease-policy/T3)", () => {
+  it("uses the directory of the owner directly before (lease-policy/T3)", () => {
     expect(mayUseDirectory(3, 4)).toBe(true);
     expect(mayUseDirectory(3, 5)).toBe(false);
     expect(mayUseDirectory(undefined, 1)).toBe(false);

@@ -55,7 +55,7 @@ async function span(runId: string): Promise<readonly [number, number]> {
 }
 
 describe.concurrent("a concurrency group", () => {
-  test("G1, G2: limits all workers together; the death of a machine neither frees nor loses its slot", async () => {
+  test("G1, G2: limits all workers together; the death of a machine neither frees nor loses a slot", async () => {
     const hold = fleet.hold("dead");
     const flow = (name: string, run: string): string => `
 requires: [dead]
@@ -84,7 +84,7 @@ steps:
     expect(await standing("dead")).toEqual([0, 0]);
   });
 
-  test("keeps the slot of a run that waits for a person, and of one that is handed over", async () => {
+  test("keeps the slot of a run that waits for a person or is handed over", async () => {
     const hold = fleet.hold("kept");
     const flow = (name: string, step: string): string => `
 requires: [kept]
@@ -118,7 +118,7 @@ steps:
     expect(Object.keys(fleet.effectsOf("kept"))).toEqual(["first", "second", "third"]);
   });
 
-  test("gives the slot of a failed run to the next one, and the failed one waits when it is resumed", async () => {
+  test("gives the slot of a failed run to the next run; a resume of the failed one waits for a slot", async () => {
     const hold = fleet.hold("failed");
     const flow = (name: string, run: string): string => `
 requires: [failed]
@@ -140,7 +140,7 @@ steps:
     expect(fleet.effectsOf("failed")).toEqual({ broken: 2, next: 1 });
   });
 
-  test("gives the slot of a run that was pulled out of the fleet to the next one", async () => {
+  test("gives the slot of a run that was pulled out of the fleet to the next run", async () => {
     await fleet.worker("pulled", "--labels", "pulled");
     const flow = (name: string): string => `
 requires: [pulled]
@@ -176,7 +176,7 @@ describe("a schedule", () => {
     return `${time.getUTCMinutes()} ${time.getUTCHours()} * * *`;
   }
 
-  test("S3: starts one run for each time, however many workers look, and until it is removed", async () => {
+  test("S3: starts one run for each time, with any number of workers, until it is removed", async () => {
     for (const name of ["a", "b", "c"]) await fleet.worker(`timed-${name}`, "--labels", "timed");
     const cron = halfAnHourAgo();
     const flow = `

@@ -45,7 +45,7 @@ async function jobsTaken(runId: string): Promise<number> {
   return (await runSql(fleet.url, text)).length;
 }
 
-test("a run that comes back to its queue before its last worker has left it is not forgotten", async () => {
+test("a run that is queued again before its last worker has given it up is driven", async () => {
   const hold = fleet.hold("late");
   const opened = await openPostgresJournal(fleet.url);
   const { journal, silent, repair } = withSilentNetwork(opened);

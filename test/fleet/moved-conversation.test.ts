@@ -38,7 +38,7 @@ exec "${claude.path("bin", "claude")}" "$@"
   return { HOME: home, PATH: path, CLAUDE_CODE_MAX_RETRIES: "0", ANTHROPIC_BASE_URL };
 }
 
-test("the conversation continues in the fleet after push, and here after pull", async () => {
+test("a conversation continues in the fleet after push, and here after pull", async () => {
   const [here, there] = [machine("here"), machine("there")];
   const env = { ...here, PERDURE_STORE: "" };
   const through = ["env", ...Object.entries(there).map(([name, value]) => `${name}=${value}`)];

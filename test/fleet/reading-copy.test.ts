@@ -16,7 +16,7 @@ beforeEach(() => {
 });
 afterEach(() => fleet.remove());
 
-it("has output, artifacts and snapshots, follows what is new, and goes with the run", async () => {
+it("a copy has the output, artifacts and snapshots of its run, is brought up to date, and is cleaned", async () => {
   const hold = fleet.hold("two");
   const remote = `${fleet.dir}-remote.git`;
   initGit(fleet.dir);

@@ -13,7 +13,7 @@ import { gitProject, open, scratch, write } from "../workspace/rig.ts";
 
 const SNAPSHOTS = 55;
 
-it("are merged into one now and then, and stay readable in their order (S4)", async () => {
+it("bundles are merged into one now and then, and stay readable in their order (S4)", async () => {
   const project = gitProject({ "a.txt": "a\n" });
   const { store, workspace } = await open(project);
   const stateDir = store.stateDir;

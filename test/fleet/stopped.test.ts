@@ -15,7 +15,7 @@ beforeAll(async () => {
 });
 afterAll(() => fleet.end());
 
-test("a run that was stopped at its question is looked at once when somebody answers, and stays stopped", async () => {
+test("a run that was stopped at a question stays stopped when somebody answers", async () => {
   const hold = fleet.hold("beside");
   const worker = await fleet.worker("ended", "--labels", "ended");
   const runId = await fleet.submitted(`
@@ -50,7 +50,7 @@ steps:
   expect(fleet.effectsOf("ended")).toEqual({ after: 1 });
 });
 
-test("T3: after a reboot, a worker makes the directory of a run anew, and keeps the old one beside it", async () => {
+test("T3: after a reboot, a worker makes the directory of a run again, and keeps the old one beside it", async () => {
   const hold = fleet.hold("boot");
   const boot = () => machineWith(fleet.dir, { [BOOT_ID]: `${randomUUID()}\n` });
   const before = await fleet.workerThrough(boot(), "boot", "--labels", "boot");

@@ -46,7 +46,7 @@ async function tried(address: string, text: string): Promise<string> {
 }
 
 describe("perdure store init", () => {
-  test("makes everything once, says what it did, and may be repeated", async () => {
+  test("sets everything up, reports what it did, and may be repeated", async () => {
     const url = await newDatabase();
     const first = await as(url, "store", "init");
     expect(first.stdout).toContain("Tables: made");
@@ -62,7 +62,7 @@ describe("perdure store init", () => {
     }
   });
 
-  test("brings older queues to this version; who may not do that is told so", async () => {
+  test("brings older queues to this version, and refuses a user without the right to do so", async () => {
     const url = await newDatabase();
     await as(url, "store", "init");
     const older = "alter table perdure_queue.wanted_runs drop column stop, drop column deaths";
@@ -78,7 +78,7 @@ describe("perdure store init", () => {
     expect((await as(await loginAt(url, "submitter"), "submit", "older.yaml")).exit).toBe(0);
   });
 
-  test("without the right to create roles, says what an administrator has to do", async () => {
+  test("without the right to create roles, tells what an administrator has to do", async () => {
     const server = await startPostgres();
     try {
       const url = await server.newDatabase();
@@ -119,8 +119,8 @@ async function held(runId: string, seconds: number): Promise<void> {
   });
 }
 
-describe("a login with the rights of a", () => {
-  test("submitter, worker and reader does its work", async () => {
+describe("a login", () => {
+  test("of a submitter, worker or reader can do its work", async () => {
     const [submitter, worker, reader] = await Promise.all([
       loginOf("submitter"),
       loginOf("worker"),
@@ -147,7 +147,7 @@ describe("a login with the rights of a", () => {
     expect((await program.kill("SIGTERM")).exit).toBe(0);
   });
 
-  test("reader changes nothing, a submitter drives nothing, a worker changes no table", async () => {
+  test("of a reader cannot write, of a submitter cannot drive runs, of a worker cannot change tables", async () => {
     const [submitter, worker, reader] = await Promise.all([
       loginOf("submitter"),
       loginOf("worker"),
@@ -188,7 +188,7 @@ describe("a login with the rights of a", () => {
     }
   });
 
-  test("nobody uses a database that is no store, and all are told what to do", async () => {
+  test("is refused by a database that is no store, with what to do", async () => {
     const url = await newDatabase();
     for (const role of ["worker", "submitter", "reader"]) {
       const { exit, stderr } = await as(await loginAt(url, role), "workers");

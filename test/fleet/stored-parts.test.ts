@@ -43,7 +43,7 @@ async function store(
 }
 
 describe("a file that grows", () => {
-  it("is stored blob by blob, and only its end again (B7)", async () => {
+  it("is stored blob by blob; only its end is stored again (B7)", async () => {
     fs.writeFileSync(file, "x".repeat(2 * BLOB_BYTES_MAX + 10));
     expect((await store()).file?.blobs).toHaveLength(3);
     fs.appendFileSync(file, "more");
@@ -77,7 +77,7 @@ describe("a file that grows", () => {
     expect(await store()).toEqual({ bytes: 0 });
   });
 
-  it("of 40 MB is stored in pieces that fit into the memory (B6)", async () => {
+  it("of 40 MB is stored with bounded memory (B6)", async () => {
     fs.writeFileSync(file, "");
     for (let part = 0; part < 40; part++) {
       fs.appendFileSync(file, String(part).padEnd(BLOB_BYTES_MAX, "."));
@@ -107,7 +107,7 @@ describe("a file that grows", () => {
   });
 });
 
-it("a copy that grows gets only what is new", async () => {
+it("writePart adds only what is new to an earlier copy", async () => {
   const copy = join(scratch(), "copy");
   fs.writeFileSync(file, "x".repeat(BLOB_BYTES_MAX + 5));
   const first = (await store()).file as StoredFile;

@@ -75,7 +75,7 @@ steps:
   return id;
 }
 
-test("merge, apply, pr and export take the result from the store; the run stays in the fleet", async () => {
+test("merge, apply, pr and export take the result from the store, and the run stays in the fleet", async () => {
   const events = (await fleet.events(runId)).length;
   const clone = Clone.make();
   const merged = await clone.killed("merge", runId);
@@ -96,7 +96,7 @@ test("merge, apply, pr and export take the result from the store; the run stays 
   expect((await fleet.events(runId)).length).toBe(events);
 });
 
-test("pr pushes the branch and opens one pull request, however often it is killed", async () => {
+test("pr pushes the branch and opens one pull request although it is killed again and again", async () => {
   const clone = Clone.make();
   const remote = `${clone.dir}-remote`;
   userGit(fleet.dir, "clone", "-q", "--bare", fleet.dir, remote);
@@ -124,7 +124,7 @@ else echo opened >> '${opened}'; echo https://host/1; fi
   for (const path of [remote, bin]) fs.rmSync(path, { recursive: true });
 });
 
-test("export writes a file that another machine continues, while the run stays in the fleet", async () => {
+test("export writes a file from which another machine continues, and the run stays in the fleet", async () => {
   const clone = Clone.make();
   await clone.must(["export", runId, "-o", "run.perdure"]);
   const env = { PERDURE_STORE: "" };
@@ -139,7 +139,7 @@ test("export writes a file that another machine continues, while the run stays i
   expect((await fleet.events(runId)).at(-1)?.type).toBe("run.failed");
 });
 
-test("a directory that is no clone of the repository is refused with what to do", async () => {
+test("a directory outside of the repository is refused with what to do", async () => {
   const bare = new Clone();
   clones.push(bare);
   for (const verb of ["merge", "apply", "pr"]) {

@@ -50,7 +50,7 @@ async function eventsOf(id: string): Promise<readonly RunEvent[]> {
 
 describe("a machine that is destroyed", () => {
   // The others use a store in a directory.
-  it("takes neither commits nor files of a worktree with it that PostgreSQL has", async () => {
+  it("loses no commit and no file of a worktree that the store has", async () => {
     await fleet.remove();
     fleet = new FleetProject(await newDatabase());
     hold = fleet.hold("one");
@@ -95,7 +95,7 @@ steps:
     );
   });
 
-  it("takes no work of steps and instances with it that work apart", async () => {
+  it("loses no work of steps and instances with their own workspaces", async () => {
     initGit(fleet.dir);
     fleet.write(
       "p.yaml",
@@ -127,7 +127,7 @@ steps:
     expect(fs.readFileSync(all, "utf8")).toBe("l\n1\nmore\n2\nmore\n");
   });
 
-  it("leaves an effect that must happen once uncertain: nobody repeats it", async () => {
+  it("leaves an effect that must happen once uncertain, and nobody repeats it", async () => {
     fleet.write(
       "p.yaml",
       `name: once
@@ -144,7 +144,7 @@ steps:
     expect((await eventsOf(id)).some((event) => event.type === "step.uncertain")).toBe(true);
   });
 
-  it("gives files of the project itself back, uncommitted ones and outputs included", async () => {
+  it("loses no file of a run in the project itself, uncommitted ones and outputs included", async () => {
     initGit(fleet.dir);
     fleet.write("new.txt", "not committed\n");
     fleet.write("a.txt", "edited\n");
@@ -165,7 +165,7 @@ steps:
     expect(fleet.read("new.txt")).toBe("not committed\n");
   });
 
-  it("is used again as it is by its own next process, and anew after another machine", async () => {
+  it("is reused by its own next process, and made again after another machine had the run", async () => {
     fleet.write(
       "p.yaml",
       `name: again

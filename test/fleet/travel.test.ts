@@ -20,7 +20,7 @@ describe("a submitted run", () => {
     ["a directory", "workspace: directory", false],
     ["a copy", "workspace: copy", true],
   ] as const;
-  it.each(kinds)("works on a worker: %s", async (_name, workspace, hasGit) => {
+  it.each(kinds)("completes on a worker: %s", async (_name, workspace, hasGit) => {
     if (hasGit) initGit(fleet.dir);
     else fleet.write("a.txt", "a\n");
     fleet.write("new.txt", "not committed\n");

@@ -44,7 +44,7 @@ function leashOf(pid: number | undefined): string {
 
 describe.concurrent("a worker", () => {
   // Alone, because its worker must move the leash on while the others would start theirs.
-  test("drives a run; killed with -9, it is there again at once, and the step is not restarted", {
+  test("drives a run; after kill -9 its next process adopts the step at once", {
     concurrent: false,
   }, async () => {
     const hold = fleet.hold("killed");
@@ -66,7 +66,7 @@ describe.concurrent("a worker", () => {
     expect((await worker.supervisor.kill("SIGTERM")).exit).toBe(0);
   });
 
-  test("takes over from a machine that is lost, with its files; no completed step is repeated", async () => {
+  test("takes over the run of a lost machine with its files, and repeats no completed step", async () => {
     const hold = fleet.hold("lost");
     const lost = await fleet.worker("lost-1", "--labels", "lost");
     const runId = await fleet.submitted(heldFlow("lost", hold.command));
@@ -79,7 +79,7 @@ describe.concurrent("a worker", () => {
     expect(await fleet.counts(runId)).toMatchObject({ "step.completed": 3, "run.moved": 2 });
   });
 
-  test("that is paused loses its steps before another takes over, and disturbs nothing when it wakes", async () => {
+  test("that is paused loses its steps before another worker takes over, and changes nothing when it wakes", async () => {
     const hold = fleet.hold("paused");
     const paused = await fleet.worker("paused-1", "--labels", "paused");
     const runId = await fleet.submitted(heldFlow("paused", hold.command));
@@ -112,7 +112,7 @@ describe.concurrent("a worker", () => {
     expect(fleet.effectsOf("drained")).toEqual({ before: 1, held: 2, after: 1 });
   });
 
-  test("leaves a run that waits, and continues it: for a person, for a time, for a resume", async () => {
+  test("leaves a run that waits for a person, a time or a resume, and continues it", async () => {
     const worker = await fleet.worker("waits", "--labels", "waits", "--concurrency", "1");
     const runId = await fleet.submitted(`
 requires: [waits]
@@ -137,7 +137,7 @@ steps:
     expect((await fleet.run(["resume", runId])).exit).not.toBe(0);
   });
 
-  test("shares the runs of a queue: each is driven once, and the higher priority comes first", async () => {
+  test("shares a queue with others: each run is driven once, and higher priorities come first", async () => {
     const flow = (name: string): string => `
 requires: [shared, big]
 steps:
@@ -158,7 +158,7 @@ steps:
     expect(lacking.supervisor.stdout).not.toContain("taken");
   });
 
-  test("gives a run up that cannot be driven: it is a dead letter, until somebody sends it again", async () => {
+  test("makes a run that cannot be driven a dead letter, until somebody resumes it", async () => {
     const runId = await fleet.submitted(`
 requires: [poison]
 steps:

@@ -108,7 +108,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     );
   });
 
-  test("the turns of an append are stored unchanged with its first event", async () => {
+  test("an append stores its turns unchanged with its first event", async () => {
     await fill(journal, 0, 2);
     const { events } = await journal.log.load(runIdOf(0));
     const kept = [undefined, undefined, factsOf(0), undefined, factsOf(1), undefined];
@@ -125,7 +125,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await expect(journal.log.create({ ...newRun(0), planText: "{}" })).rejects.toThrow("J4");
   });
 
-  test("a run from another journal is received whole, once, and without an owner", async () => {
+  test("receive stores a run from another journal whole, once, and without an owner", async () => {
     const other = memoryJournal();
     const epoch = await fill(other, 1, 3);
     const { planText, events } = await other.log.load(runIdOf(1));
@@ -172,7 +172,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await journal.log.list({ file: "/elsewhere/pipeline-0.yaml" })).toHaveLength(1);
   });
 
-  test("outputs lists the hashes of runs whose files exist", async () => {
+  test("outputs lists the hashes of the outputs of runs whose files exist", async () => {
     await fill(journal, 0, 2);
     await fill(journal, 2, 1);
     expect(await journal.log.outputs()).toEqual(new Set(["0", "1"].map(sha256)));
@@ -366,7 +366,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     { type: "settle", key: "k7", by: "me@here", step: "pay", as: "done", identity: "tag 1" },
   ];
 
-  test("gives every kind of lasting request back as it was sent, in order", async () => {
+  test("every kind of lasting request is read as it was sent, in order", async () => {
     await journal.log.create(newRun(0));
     for (const request of lasting) await journal.inbox.send(runIdOf(0), request);
     const requests = await journal.inbox.after(runIdOf(0), 0);
@@ -443,7 +443,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await codeOf(() => journal.inbox.answers(runIdOf(7)))).toBe("unknown-run");
   });
 
-  test("the list is newest first, with its filters", async () => {
+  test("list returns runs newest first and applies each filter", async () => {
     for (const n of [0, 1, 2, 3]) await fill(journal, n, n);
     await journal.log.create(newRun(4));
     const ids = async (filter: RunFilter) =>
@@ -475,7 +475,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     ]);
   });
 
-  test("a search gives a page of runs, counts by status, and says interrupted without an owner", async () => {
+  test("search returns a page of runs and counts by status; a run without a living owner is interrupted", async () => {
     for (const n of [0, 1, 2, 3]) await fill(journal, n, n);
     await journal.log.create(newRun(4));
     const found = async (search: Partial<RunSearch>) => {
@@ -508,7 +508,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(pipelines).toEqual(["pipeline-0", "pipeline-1", "pipeline-2"]);
   });
 
-  test("a search names the step that runs, or else waits, or else has failed", async () => {
+  test("search names the step that runs, else one that waits, else one that has failed", async () => {
     const epoch = await fill(journal, 0, 0);
     const current = async (states: Readonly<Record<string, StepState>>, status: RunStatus) => {
       const { lastSeq = 0 } = (await journal.log.list({}))[0] ?? {};
@@ -530,7 +530,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await current({ implement: "completed" }, "completed")).toBeUndefined();
   });
 
-  test("marks say which runs have new events, and spending is read alone", async () => {
+  test("changedSince names the runs with new events, and spendingAfter returns only spending", async () => {
     const { mark } = await journal.log.changedSince(0);
     const epoch = await fill(journal, 0, 0);
     await fill(journal, 1, 1);
@@ -659,7 +659,7 @@ describe.each(Object.entries(expiring))("a lease of %s that runs out", (_name, m
   const take = (owner: Owner, isAlive: boolean) =>
     takeLease(journal.leases, runId, { owner, isAlive: () => isAlive });
 
-  test("is held until then, whatever is known of its process, and is anybody's afterwards", async () => {
+  test("is held until it expires, whatever is known of its process, and then anyone may acquire it", async () => {
     const taken = await take(worker, true);
     const { time } = taken as { time?: { now: number; heldMs: number } };
     expect(taken).toMatchObject({ ok: true, epoch: 1, time: { heldMs: 12_000 } });
@@ -680,7 +680,7 @@ describe.each(Object.entries(expiring))("a lease of %s that runs out", (_name, m
     expect(await codeOf(() => journal.leases.renew(runId, 1))).toBe("stale-writer");
   });
 
-  test("is taken at once by the next process of the same worker, and after its release by all", async () => {
+  test("may be acquired at once by the next process of its worker, and by anyone after its release", async () => {
     await take(worker, true);
     expect(await take({ ...worker, pid: 9 }, true)).toEqual({ ok: false, owner: worker });
     expect(await take({ ...worker, pid: 9 }, false)).toMatchObject({ ok: true, epoch: 2 });
@@ -691,7 +691,7 @@ describe.each(Object.entries(expiring))("a lease of %s that runs out", (_name, m
     expect(await take(other, true)).toMatchObject({ ok: true, epoch: 3 });
   });
 
-  test("J9: is not taken when it was renewed after it was judged, and counts until it is taken", async () => {
+  test("J9: is not acquired when it was renewed after it was judged, and counts until it is acquired", async () => {
     await take(worker, true);
     await expire();
     const judged = await journal.leases.of(runId);
@@ -709,7 +709,7 @@ describe.each(Object.entries(expiring))("a lease of %s that runs out", (_name, m
   });
 });
 
-test("the memory journal fails when its hook fails, and writes nothing", async () => {
+test("an append to the memory journal throws the error of its hook and writes nothing", async () => {
   let broken = false;
   journal = memoryJournal({
     beforeAppend: () => {

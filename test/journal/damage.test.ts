@@ -81,7 +81,7 @@ async function isRight(read: () => Promise<unknown>, original: unknown): Promise
 }
 
 describe("a damaged file", () => {
-  test("is right or refused after any flipped bit", async () => {
+  test("is read correctly or refused after any flipped bit", async () => {
     const random = seededRandom(7);
     let noticed = 0;
     for (let index = 0; index < FLIPS; index++) {
@@ -94,7 +94,7 @@ describe("a damaged file", () => {
     expect(noticed).toBeGreaterThan(FLIPS / 4);
   });
 
-  test("is right or refused at any shorter length", async () => {
+  test("is read correctly or refused at any shorter length", async () => {
     for (let index = 0; index < LENGTHS; index++) {
       const length = Math.floor((whole.length * index) / LENGTHS) + (index % 3);
       restoreWith(whole.subarray(0, length));
@@ -104,7 +104,7 @@ describe("a damaged file", () => {
     }
   });
 
-  test("is right or refused when pages of it are zero or swapped", async () => {
+  test("is read correctly or refused when pages of it are zero or swapped", async () => {
     for (let page = 0; page * 4096 < whole.length; page++) {
       const zeroed = Buffer.from(whole);
       zeroed.fill(0, page * 4096, (page + 1) * 4096);
@@ -118,7 +118,7 @@ describe("a damaged file", () => {
     }
   });
 
-  test("is found by the check whenever a load finds it", async () => {
+  test("fails the check whenever it fails to load", async () => {
     const random = seededRandom(11);
     for (let index = 0; index < 100; index++) {
       const bytes = Buffer.from(whole);
@@ -176,7 +176,7 @@ describe("a damaged -wal", () => {
     return files;
   }
 
-  test("gives a shorter history, transaction by transaction, and only there", async () => {
+  test("yields a shorter history that ends with a whole transaction", async () => {
     const { main, wal } = await killedFiles();
     const random = seededRandom(5);
     const full = 14;

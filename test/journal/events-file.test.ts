@@ -106,7 +106,7 @@ test("F2: after any flipped bit, reading stops before it and catching up rewrite
   }
 });
 
-test("F2: a bad line in the middle is set aside with the file", () => {
+test("F2: a file with a bad line in the middle is set aside", () => {
   const lines = written().toString().split("\n");
   lines[4] = "{}";
   fs.writeFileSync(path, lines.join("\n"));
@@ -122,7 +122,7 @@ test("F2: a bad line in the middle is set aside with the file", () => {
   expect(readEventsFile(path).events).toEqual(events);
 });
 
-test("a missing line is a gap", () => {
+test("a missing line is reported", () => {
   const lines = written().toString().split("\n");
   lines.splice(6, 1);
   fs.writeFileSync(path, lines.join("\n"));

@@ -114,7 +114,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     await store.journal.log.create(newRun(1));
   });
 
-  test("B1: a blob is there after it was put, once, whatever its size", async () => {
+  test("B1: a blob of any size is stored once", async () => {
     const { blobs } = store;
     const large = { hash: "", bytes: Buffer.alloc(BLOB_BYTES_MAX, "x") };
     const every = Buffer.from(Array.from({ length: 256 }, (_, byte) => byte));
@@ -168,7 +168,7 @@ describe.each(Object.entries(implementations))("%s", (_name, make) => {
     expect(await blobs.missing(all)).toEqual(new Set(all));
   });
 
-  test("B5: the files of a run, by revision; a removed file is named as removed", async () => {
+  test("B5: changedSince returns the files of a run by revision, and names removed ones", async () => {
     const { files } = store;
     expect(await files.changedSince(RUN, 0)).toEqual({ revision: 0, files: [] });
     const [a, b, c] = [fileOf("run/a", "1", "2"), fileOf("run/b"), fileOf("artifacts/c", "3")];

@@ -14,7 +14,7 @@ afterEach(async () => {
 });
 
 describe.each(["message", "answer"] as const)(
-  "a connection that is lost with the %s of",
+  "when the %s is lost with its connection,",
   (lost) => {
     let proxy: LossyProxy;
     let url: string;
@@ -28,7 +28,7 @@ describe.each(["message", "answer"] as const)(
       await proxy.close();
     });
 
-    test("an append: the events are stored once, and their writer continues", async () => {
+    test("an append stores its events once, and its writer continues", async () => {
       const epoch = await fill(journal, 0, 1);
       const broken = proxy.breakAt("append", lost);
       await journal.log.append(RUN, writeOf(1, epoch));
@@ -38,7 +38,7 @@ describe.each(["message", "answer"] as const)(
       expect(events.slice(2).map(({ event }) => event)).toEqual([0, 1, 2].flatMap(batch));
     });
 
-    test("an append of an owner that was replaced meanwhile: the writer stops", async () => {
+    test("an append of an owner that was replaced meanwhile fails", async () => {
       const epoch = await fill(journal, 0, 1);
       const broken = proxy.breakAt("append", lost);
       const appended = journal.log.append(RUN, writeOf(1, epoch)).catch((error: unknown) => error);
@@ -51,7 +51,7 @@ describe.each(["message", "answer"] as const)(
       expect([4, 6]).toContain(length);
     });
 
-    test("a commit: its outcome is looked up", async () => {
+    test("a transaction looks up the outcome of its commit", async () => {
       const broken = proxy.breakAt("COMMIT", lost);
       const committed = journal
         .transaction(async ({ log, executeSql }) => {
@@ -66,7 +66,7 @@ describe.each(["message", "answer"] as const)(
       expect(await journal.log.list({})).toHaveLength(isThere ? 1 : 0);
     });
 
-    test("everything else that is written once: a run, a lease, a request, an answer", async () => {
+    test("a run, a lease, a request and an answer are stored once", async () => {
       let broken = proxy.breakAt("COMMIT", lost);
       await journal.log.create(newRun(0));
       await broken;
@@ -95,7 +95,7 @@ describe.each(["message", "answer"] as const)(
       expect(await journal.leases.of(RUN)).toEqual({ epoch: 1 });
     });
 
-    test("a listener: it is woken, and hears of what happened meanwhile", async () => {
+    test("a follower is woken and reads what happened meanwhile", async () => {
       const epoch = await fill(journal, 0, 0);
       const other = await openPostgresJournal(url);
       const broken = proxy.breakAt("LISTEN", lost);
@@ -108,7 +108,7 @@ describe.each(["message", "answer"] as const)(
   },
 );
 
-test("a transaction whose process falls silent does not hold the run for ever", async () => {
+test("a transaction whose process falls silent releases its lock on the run", async () => {
   const url = await emptyStore((at) => openPostgresJournal(at, { mode: "create" }));
   journal = await openPostgresJournal(url);
   const other = await openPostgresJournal(url);
@@ -128,7 +128,7 @@ test("a transaction whose process falls silent does not hold the run for ever", 
   await other.close();
 });
 
-describe("a server that", () => {
+describe("a server", () => {
   let server: PostgresServer;
   let url: string;
   beforeAll(async () => {
@@ -140,7 +140,7 @@ describe("a server that", () => {
   });
 
   test.each(["fast", "immediate", "kill"] as const)(
-    "restarts (%s) loses nothing that it confirmed, and everybody continues",
+    "that restarts (%s) loses nothing that it confirmed, and its clients continue",
     async (how) => {
       journal = await openPostgresJournal(url, { mode: "create" });
       const follower = await openPostgresJournal(url);
@@ -173,7 +173,7 @@ describe("a server that", () => {
     },
   );
 
-  test("is away is an error that says so, and a renewal of many does not wait for it", async () => {
+  test("that cannot be reached causes an error that says so, and a renewal of many leases does not wait", async () => {
     journal = await openPostgresJournal(url);
     await fill(journal, 5, 0);
     await server.stop();
@@ -185,7 +185,7 @@ describe("a server that", () => {
   });
 });
 
-test("many leases are renewed with one statement, and those of others are named", async () => {
+test("renewAll renews many leases with one statement, and names those of other owners", async () => {
   const url = await emptyStore((at) => openPostgresJournal(at, { mode: "create" }));
   journal = await openPostgresJournal(url);
   for (const n of [0, 1, 2]) await fill(journal, n, 0);
@@ -198,7 +198,7 @@ test("many leases are renewed with one statement, and those of others are named"
   expect((await journal.renewAll(new Map())).now).toBeGreaterThanOrEqual(now);
 });
 
-test("a run without a living owner is found when its lease has run out, or somebody asks", async () => {
+test("unattended returns a run whose lease has run out, or that has a new request and no owner", async () => {
   const url = await emptyStore((at) => openPostgresJournal(at, { mode: "create" }));
   journal = await openPostgresJournal(url);
   for (const n of [0, 1, 2, 3]) await fill(journal, n, 0);

@@ -38,7 +38,7 @@ async function connected(settings: string, host = "127.0.0.1"): Promise<string> 
   }
 }
 
-test("a certificate that nobody vouches for is refused, and one of the given CA is accepted", async () => {
+test("a certificate of an unknown authority is refused, and one of the given authority is accepted", async () => {
   const ca = `sslrootcert=${join(FILES, "ca.crt")}`;
   const other = `sslrootcert=${join(FILES, "other.crt")}`;
   expect(await connected("sslmode=verify-full")).toMatch(/certificate/);
@@ -54,7 +54,7 @@ test("a certificate that nobody vouches for is refused, and one of the given CA 
   expect(await runSql(url, "SELECT 1 AS one")).toEqual([{ one: 1 }]);
 });
 
-test("without sslmode, only a connection on this machine is not verified", () => {
+test("without sslmode, every connection to another machine is verified", () => {
   const ssl = (host: string): unknown => addressSettings(`postgres://me@${host}/db`).ssl;
   for (const host of ["localhost", "127.0.0.1", "127.9.9.9", "[::1]", "%2Frun%2Fpostgresql"]) {
     expect(ssl(host)).toBe(false);

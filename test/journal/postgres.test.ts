@@ -30,7 +30,7 @@ async function refusal(operation: () => Promise<unknown>): Promise<string> {
 }
 
 describe("setting up", () => {
-  test("M2: many may set up the same store at once; before that, it is no store", async () => {
+  test("M2: many processes may set up the same store at once; before that, opening it is refused", async () => {
     const url = await newDatabase();
     expect(await refusal(() => open(url))).toMatch(/^not-set-up: .* is not a store/);
     const create = () => openPostgresJournal(url, { mode: "create" }).then((one) => one.close());
@@ -40,7 +40,7 @@ describe("setting up", () => {
     expect((await (await open(url)).log.load(runIdOf(0))).events).toHaveLength(4);
   });
 
-  test("M3: a store of a newer program is used if it says that it may be", async () => {
+  test("M3: a store of a newer version is used if it says that older programs may use it", async () => {
     const url = await newDatabase();
     await initStore(url);
     await runSql(url, "UPDATE perdure.store SET version = 9");
@@ -52,7 +52,7 @@ describe("setting up", () => {
     expect(await refusal(() => initStore(url))).toMatch(/^newer: /);
   });
 
-  test("an address that is none, and a server that is not there, are said at once", async () => {
+  test("an invalid address and a missing server are reported at once", async () => {
     const { port } = new URL(await newDatabase());
     await expect(initStore("/tmp/file")).rejects.toThrow("not the address of a store");
     const away = "postgres://me:secret@127.0.0.1:1/db";
@@ -65,7 +65,7 @@ describe("setting up", () => {
   });
 });
 
-describe("the role of a", () => {
+describe("the role", () => {
   let url: string;
   const as = async (role: string): Promise<FleetJournal> => {
     const server = await sharedPostgres();
@@ -88,7 +88,7 @@ describe("the role of a", () => {
   const acquire = (journal: FleetJournal) =>
     journal.leases.acquire(runIdOf(0), { owner: OWNER, judged });
 
-  test("reader is to read, and nothing else", async () => {
+  test("of a reader may read and nothing else", async () => {
     const reader = await as("reader");
     expect((await reader.log.load(runIdOf(0))).events).toHaveLength(4);
     expect(await reader.log.list({})).toHaveLength(1);
@@ -107,7 +107,7 @@ describe("the role of a", () => {
     expect((await reader.log.load(runIdOf(0))).events).toHaveLength(4);
   });
 
-  test("submitter is to read, to submit and to ask, and never to own a run", async () => {
+  test("of a submitter may read, submit runs and send requests, and never own a run", async () => {
     const submitter = await as("submitter");
     await submitter.blobs.put([blob]);
     expect(await submitter.blobs.missing([blob.hash])).toEqual(new Set());
@@ -130,7 +130,7 @@ describe("the role of a", () => {
     for (const operation of forbidden) expect(await refusal(operation)).toMatch(/^forbidden: /);
   });
 
-  test("worker is to drive runs, and not to change tables or events", async () => {
+  test("of a worker may drive runs, and change neither tables nor events", async () => {
     const worker = await as("worker");
     expect(await acquire(worker)).toMatchObject({ ok: true, epoch: 2 });
     await worker.log.append(runIdOf(0), writeOf(1, 2));
@@ -158,7 +158,7 @@ describe("the role of a", () => {
 });
 
 describe("many processes", () => {
-  test("J2: of all that append or acquire at the same time, one succeeds", async () => {
+  test("J2: append and acquire at the same time, and one of them succeeds", async () => {
     const url = await newDatabase();
     await initStore(url);
     const all = await Promise.all([1, 2, 3, 4].map(() => open(url)));
@@ -181,7 +181,7 @@ describe("many processes", () => {
     expect(await refusal(() => first.log.append(runIdOf(0), writeOf(10, 1)))).toMatch(/^stale/);
   });
 
-  test("requests are seen in the order of their ids, however many ask at once", async () => {
+  test("send requests at once, and the owner sees them in the order of their ids", async () => {
     const url = await newDatabase();
     await initStore(url);
     const all = await Promise.all([1, 2, 3].map(() => open(url)));
@@ -204,7 +204,7 @@ describe("many processes", () => {
     expect(new Set(seen).size).toBe(60);
   });
 
-  test("a text that PostgreSQL cannot hold is changed in the caches, and nowhere else", async () => {
+  test("change a text that PostgreSQL cannot store only in the summary tables", async () => {
     const url = await newDatabase();
     await initStore(url);
     const journal = await open(url);

@@ -73,14 +73,14 @@ async function verifiedCount(n: number): Promise<number> {
 }
 
 describe("contention", () => {
-  test("many create the same journal at once", async () => {
+  test("many processes can create the same journal at once", async () => {
     const all = await Promise.all(Array.from({ length: 6 }, () => program("create", file)));
     expect(all.map(({ lines, code }) => [...lines, code])).toEqual(Array(6).fill([0]));
     expect(fs.readdirSync(directory).filter((name) => name.includes("creating"))).toEqual([]);
     expect(checkJournal(file)).toEqual([]);
   });
 
-  test("one of many gets the lease", async () => {
+  test("one of many processes gets the lease", async () => {
     const journal = await openSqliteJournal(file, { mode: "create" });
     await fill(journal, 0, 0);
     await journal.leases.release(runIdOf(0), 1);
@@ -91,7 +91,7 @@ describe("contention", () => {
     expect(words.filter((word) => word.startsWith("refused by "))).toHaveLength(5);
   });
 
-  test("J2: of many writers, each event is written by one", async () => {
+  test("J2: of many writers, one writes each event", async () => {
     await fillFile(1, 0);
     const all = await Promise.all(
       Array.from({ length: 3 }, () => program("contend", file, "0", "1")),
@@ -180,7 +180,7 @@ describe("a full disk", () => {
     expect(await program("create", file)).toEqual({ lines: [], code: 0 });
   });
 
-  test("makes a repair stop without harm", async () => {
+  test("stops a repair without damage", async () => {
     await fillFile(3, 3);
     const journal = await openSqliteJournal(file, { mode: "read-only" });
     for (const n of [0, 1, 2]) writeSecondCopy(directory, await journal.log.load(runIdOf(n)));
@@ -213,7 +213,7 @@ describe("a directory without permission to write", () => {
     fs.chmodSync(directory, 0o500);
   }
 
-  test("can be read, and refuses to be written", async () => {
+  test("can be read, and refuses writes", async () => {
     await fillFile(2, 3);
     lockDown();
     expect(await nobody("list", file)).toEqual({ lines: ["runs 2"], code: 0 });
@@ -226,7 +226,7 @@ describe("a directory without permission to write", () => {
     expect(created.lines.at(-1)).toMatch(/^read-only: /);
   });
 
-  test("is an error when only the directory forbids writing", async () => {
+  test("causes an error when only the directory forbids writing", async () => {
     await fillFile(1, 3);
     lockDown();
     fs.chmodSync(file, 0o600);
@@ -269,7 +269,7 @@ describe("a process that dies at a failpoint", () => {
     await journal.close();
   });
 
-  test("leaves the broken journal or the repaired one, and nothing is lost", async () => {
+  test("leaves the broken or the repaired journal, and loses nothing", async () => {
     await fillFile(3, 3);
     const journal = await openSqliteJournal(file, { mode: "read-only" });
     for (const n of [0, 1]) writeSecondCopy(directory, await journal.log.load(runIdOf(n)));

@@ -185,7 +185,7 @@ test("a journal that lost its end recovers it from the second copies", async () 
   for (const n of [0, 1, 2]) expect(await load(n)).toEqual(originals[n]);
 });
 
-test("a plan that was reformatted by hand is still valid", async () => {
+test("a plan that somebody reformatted is still used", async () => {
   const [first = ""] = copyAll();
   const path = join(first, "..", "plan.json");
   fs.writeFileSync(path, `${JSON.stringify(JSON.parse(fs.readFileSync(path, "utf8")), null, 2)}\n`);
@@ -209,7 +209,7 @@ test("a journal of a newer program is not changed", () => {
   expect(() => repair(directory, OPTIONS)).toThrow("a newer perdure wrote it");
 });
 
-test("one repair at a time", async () => {
+test("only one repair runs at a time", async () => {
   copyAll();
   fs.writeFileSync(file, "broken");
   const other = new DatabaseSync(`${file}.lock`);

@@ -42,7 +42,7 @@ afterEach(async () => {
 });
 
 describe("the file", () => {
-  test("only its user may read it and the files next to it", async () => {
+  test("can be read only by its user, like the files next to it", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     const modeOf = (path: string) => (fs.statSync(path).mode & 0o777).toString(8);
@@ -55,7 +55,7 @@ describe("the file", () => {
     expect(modeOf(file)).toBe("600");
   });
 
-  test("people read the documented tables with sqlite3", async () => {
+  test("has documented tables that people can read with sqlite3", async () => {
     const journal = await open("create");
     await fill(journal, 0, 1);
     const connection = new DatabaseSync(file, { readOnly: true });
@@ -81,7 +81,7 @@ describe("the file", () => {
     connection.close();
   });
 
-  test("it uses WAL with full synchronisation, and has the application id", async () => {
+  test("uses WAL with full synchronisation, and has the application id", async () => {
     await (await open("create")).close();
     const connection = new DatabaseSync(file);
     const pragma = (name: string) =>
@@ -92,13 +92,13 @@ describe("the file", () => {
     connection.close();
   });
 
-  test("events never change", async () => {
+  test("refuses changes of events", async () => {
     await fill(await open("create"), 0, 1);
     expect(() => sql("UPDATE events SET time = 0")).toThrow("events never change");
     expect(() => sql("DELETE FROM events")).toThrow("events never go");
   });
 
-  test("runs with equal plans share one row", async () => {
+  test("stores equal plans of several runs once", async () => {
     const journal = await open("create");
     for (const n of [0, 1, 2]) await journal.log.create(newRun(n));
     const connection = new DatabaseSync(file);
@@ -106,7 +106,7 @@ describe("the file", () => {
     connection.close();
   });
 
-  test.each(["", "-wal"])("a removed or replaced file is an error (state.db%s)", async (suffix) => {
+  test.each(["", "-wal"])("fails when state.db%s was removed or replaced", async (suffix) => {
     const journal = await open("create");
     const epoch = await fill(journal, 0, 1);
     // Another run in the same journal: a file that was looked at once is looked at again.
@@ -120,7 +120,7 @@ describe("the file", () => {
     fs.rmSync(file + suffix);
   });
 
-  test("B4: the -wal is looked at again when its directory was quiet for a while", async () => {
+  test("B4: the -wal is checked again after its directory was quiet for a while", async () => {
     const journal = await open("create");
     const epoch = await fill(journal, 0, 1);
     const quiet = new Date(Date.now() - 60_000);
@@ -137,7 +137,7 @@ describe("opening refuses", () => {
   const refusal = (code: string) => expect.objectContaining({ name: "JournalError", code });
   const MODES: readonly OpenMode[] = ["read-only", "read-write", "create"];
 
-  test("a missing file, unless it should be created", async () => {
+  test("a missing file, except to create it", async () => {
     await expect(open("read-only")).rejects.toThrow(refusal("io"));
     await expect(open("read-write")).rejects.toThrow("there is no journal");
     expect(fs.existsSync(file)).toBe(false);
@@ -248,7 +248,7 @@ describe("migrations", () => {
   const database = (): Database => new Database(file, new DatabaseSync(file));
   beforeEach(() => fs.mkdirSync(join(directory, ".perdure")));
 
-  test("convert an older version to today's and keep its rows", () => {
+  test("convert an older version to the newest one and keep its rows", () => {
     const old = database();
     migrate(old, OLD);
     old.exec("INSERT INTO things VALUES ('a')");
@@ -296,7 +296,7 @@ describe("journals of older versions", () => {
   });
 
   const readable = names.filter((name) => !REFUSED.includes(name));
-  test.each(readable)("%s is read by today's program", async (name) => {
+  test.each(readable)("%s can be read", async (name) => {
     const copy = copyOf(name);
     const json = fs.readFileSync(join(fixtures, name.replace(/db$/, "json")), "utf8");
     const expected = JSON.parse(json) as Record<string, unknown> & { run: { runId: string } };

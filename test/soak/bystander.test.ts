@@ -18,11 +18,11 @@ async function worked(): Promise<Bystander> {
   return bystander;
 }
 
-it("finds nothing wrong where nobody touched its files", async () => {
+it("a bystander finds no fault while nobody touches its files", async () => {
   expect(await (await worked()).verdict()).toEqual([]);
 });
 
-it("finds a file that is missing, one that was changed, and a line that is not its own", async () => {
+it("a bystander finds a missing file, a changed file and a line that is not its own", async () => {
   const bystander = await worked();
   rmSync(join(directory, "bystander-0.txt"));
   writeFileSync(join(directory, "bystander-1.txt"), "");

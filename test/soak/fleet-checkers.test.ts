@@ -28,12 +28,12 @@ function kindsOf(lines: readonly string[], ended = run()): readonly string[] {
 }
 
 describe("the checkers of a fleet", () => {
-  it("find nothing wrong with a takeover, and measure it", () => {
+  it("accept a takeover, and measure it", () => {
     expect(kindsOf(GOOD)).toEqual([]);
     expect(shortestGap(parseFleetLog(GOOD.join("\n")).lines)).toBe(14.25);
   });
 
-  it("find an attempt that works beside the next one", () => {
+  it("find an attempt that still works beside the next one", () => {
     const lines = [...GOOD.slice(0, 3), "TICK r s0 1 /a 24.75 k0", ...GOOD.slice(3)];
     expect(kindsOf(lines)).toEqual(["repeated"]);
     expect(shortestGap(parseFleetLog(lines.join("\n")).lines)).toBeLessThan(0);

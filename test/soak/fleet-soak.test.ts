@@ -6,7 +6,7 @@ import { PlainProject } from "../rig/project.ts";
 const SOAK = resolve(import.meta.dirname, "../../scripts/soak-fleet.ts");
 const SOAK_MS_MAX = 400_000;
 
-test("a fleet whose workers and machines are killed repeats, loses and forgets nothing", {
+test("a fleet whose workers and machines are killed repeats no effect and loses no work", {
   timeout: SOAK_MS_MAX,
 }, async () => {
   const project = new PlainProject();

@@ -5,7 +5,7 @@
  * Does not: look at a journal, or start a process.
  * Invariants:
  * - service/S1 A run continues by itself only if its owner is proven dead, if a person has answered, or
- *   if the time has come that its author set. What a person stopped, and what failed, stays.
+ *   if a time has come that its author set. A run that a person stopped, or that failed, does not.
  */
 import type { Recorded, RunEvent } from "../../core/event.ts";
 import { waitsFor } from "../../core/graph/visit-state.ts";
@@ -13,23 +13,17 @@ import { waitsForPerson } from "../../core/next-actions.ts";
 import type { Run } from "../../core/run.ts";
 import type { ResumeCause } from "../../view/service-text.ts";
 import type { LoadedRun } from "../loaded-run.ts";
+import type { EarlierBoot } from "./service-note.ts";
 
-/** How often in a row a run is continued after a sudden death, while no step gets any further. */
+/** How often in a row a run is continued after its owner has died, while no step makes progress. */
 const OPENINGS_MAX = 4;
-/** A run that is told to stop this long before or after the service was last alive was shut down. */
+/** A run that was told to stop within this time of the last sign of life of the service was shut down. */
 const SHUTDOWN_MS_MAX = 5 * 60_000;
-
-/** The end of the boot before this one, as far as the service saw it. */
-export interface EarlierBoot {
-  readonly boot: string;
-  /** When the service was alive for the last time. */
-  readonly seenAt: number;
-}
 
 /** What the service does with a run, and why. */
 export type Continuation =
   | { readonly kind: "resume"; readonly because: ResumeCause }
-  /** It died too often without getting further; a person has to look. */
+  /** Its owners died too often without progress; a person has to look. */
   | { readonly kind: "hold" }
   /** Nothing, at least until this time. */
   | { readonly kind: "leave"; readonly until?: number };
@@ -37,7 +31,7 @@ export type Continuation =
 interface Surroundings {
   readonly now: number;
   readonly earlier?: EarlierBoot | undefined;
-  /** Somebody has asked something of the run that it has not handled. */
+  /** The run has a request that it has not handled. */
   readonly hasPending: boolean;
 }
 
@@ -69,7 +63,7 @@ export function continuationOf(known: KnownRun, around: Surroundings): Continuat
   }
 }
 
-/** The process that was to start it has died; the id of such a run belongs to the time of a schedule. */
+/** True for a run of a schedule: when the process that was to start it has died, nobody else will. */
 function isScheduled({ created }: Run): boolean {
   return created?.args.includes("--scheduled") === true;
 }
@@ -85,13 +79,13 @@ function waiting({ run, answers }: KnownRun, { now, hasPending }: Surroundings):
 }
 
 function afterDeath({ run, events }: KnownRun): Continuation {
-  // It may wait for weeks, and the machine be booted every day.
+  // A run may wait for weeks on a machine that is booted every day.
   const onlyWaits = run.running.size === 0 && run.waiting.time.size > 0;
   if (!onlyWaits && openingsInVain(events) >= OPENINGS_MAX) return { kind: "hold" };
   return { kind: "resume", because: "owner-died" };
 }
 
-/** Events of an owner that died before anything got further. */
+/** The events of an owner that died before any progress. */
 const IN_VAIN: ReadonlySet<RunEvent["type"]> = new Set([
   "run.created",
   "run.placed",
@@ -105,7 +99,7 @@ const IN_VAIN: ReadonlySet<RunEvent["type"]> = new Set([
   "step.lost",
 ]);
 
-/** How many owners the run has had since it got further. */
+/** How many owners the run has had since its last progress. */
 function openingsInVain(events: readonly Recorded[]): number {
   let openings = 0;
   for (const { event } of events.toReversed()) {
@@ -115,7 +109,7 @@ function openingsInVain(events: readonly Recorded[]): number {
   return openings;
 }
 
-/** True when the run was told to stop as the machine was shut down: at the end of its boot. */
+/** True when the run was told to stop as the machine was shut down, at the end of its boot. */
 function wasShutDown({ events }: KnownRun, earlier: EarlierBoot | undefined): boolean {
   const opened = events.findLast(({ event }) => event.type === "run.opened")?.event;
   const told = events.findLast(({ event }) => event.type === "run.stopping") ?? events.at(-1);

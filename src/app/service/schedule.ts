@@ -27,17 +27,17 @@ import { pipelineFiles } from "../pipeline/pipeline-name.ts";
 import { livenessOf, type Project } from "../project/project.ts";
 import { asRefusal } from "../refusal.ts";
 import { startRun } from "../request/steer.ts";
-import { readScheduleNote, type ScheduleNote, writeScheduleNote } from "./service-note.ts";
+import { scheduleNote } from "./service-note.ts";
 
 /** How often the start of one run is tried, and how long the service waits in between. */
 const START_ATTEMPTS_MAX = 3;
 const START_PAUSE_MS = 5 * 60_000;
-/** Files with a schedule have this key at the beginning of a line; others are not read further. */
+/** A file with a schedule has this key at the beginning of a line; other files are not parsed. */
 const MARK = /^on[ \t]*:/m;
 const YAML: ReadonlySet<string> = new Set([".yaml", ".yml"]);
 
 /** A pipeline with a schedule. */
-export interface Schedule {
+interface Schedule {
   readonly file: string;
   readonly name: string;
   /** The directory of its project. */
@@ -69,7 +69,7 @@ export class Schedules {
   }
 }
 
-/** A file with a mistake has no schedule: nobody can run it. */
+/** The schedule in a file; a file with a mistake has none, because nobody can run it. */
 async function scheduleIn(file: string, directory: string): Promise<Schedule | undefined> {
   if (!MARK.test(readFileSync(file, "utf8"))) return undefined;
   const { plan } = await readPipeline(file, {}, directory);
@@ -79,29 +79,31 @@ async function scheduleIn(file: string, directory: string): Promise<Schedule | u
   return { file, name: plan?.name ?? basename(file), directory, text, cron };
 }
 
-/** How a schedule stands. */
+/** The state of a schedule: its next time, and why the last start failed. */
 export function scheduleStanding(schedule: Schedule, now: number): ScheduleStanding {
   const { file, name, text, directory, cron } = schedule;
-  const { failed } = readScheduleNote(file, text) ?? {};
-  const next = nextTime(cron, now);
-  return { file, name, text, directory, next, problem: failed?.message };
+  const problem = scheduleNote(file, text).read()?.failed?.message;
+  return { file, name, text, directory, next: nextTime(cron, now), problem };
 }
 
-/** What became of the time that was due. */
+/** The start of a run for a time that was due, or why it failed. */
 interface StartedTime {
   readonly time: number;
   readonly runId?: string;
   readonly problem?: string;
 }
 
-/** Starts the run of the last time of a schedule, unless there is one; undefined when none is due. */
+/** Starts the run of the last time of a schedule, unless it exists; undefined when none is due. */
 export async function startDue(
   schedule: Schedule,
   project: Project,
   now: number,
 ): Promise<StartedTime | undefined> {
   const { file, text, directory } = schedule;
-  const note = readScheduleNote(file, text) ?? firstNote(schedule, now);
+  const noteFile = scheduleNote(file, text);
+  const known = noteFile.read();
+  const note = known ?? { since: now };
+  if (known === undefined) noteFile.write(note);
   const time = lastTime(schedule.cron, Math.max(note.since, now - MISSED_GRACE_MS), now);
   if (time === undefined) return undefined;
   const { attempts, at } = note.failed?.time === time ? note.failed : { attempts: 0, at: 0 };
@@ -109,26 +111,20 @@ export async function startDue(
   const runId = scheduledRunId(file, time);
   const { log } = project.journal;
   if ((await log.resolve(runId)).length > 0) return undefined;
-  // Never beside itself: the time is made up for when that run has ended.
+  // Two runs of a schedule never run side by side; the time is made up for when the other has ended.
   const runs = await log.list({ file, status: ["queued", "running", "waiting"] });
   if (runs.some(({ lease }) => livenessOf(lease) === "owned")) return undefined;
   failpoint("service.schedule-due");
   try {
     await startRun(directory, { pipeline: file, runId });
     failpoint("service.schedule-started");
-    if (note.failed !== undefined) writeScheduleNote(file, text, { since: note.since });
+    if (note.failed !== undefined) noteFile.write({ since: note.since });
     return { time, runId };
   } catch (error) {
     const refusal = asRefusal(error);
     if (refusal === undefined) throw error;
     const failed = { time, attempts: attempts + 1, at: now, message: refusal.message };
-    writeScheduleNote(file, text, { since: note.since, failed });
+    noteFile.write({ since: note.since, failed });
     return { time, problem: refusal.message };
   }
-}
-
-function firstNote({ file, text }: Schedule, now: number): ScheduleNote {
-  const note = { since: now };
-  writeScheduleNote(file, text, note);
-  return note;
 }

@@ -1,15 +1,15 @@
 /**
  * The service: it continues the runs of a user when no terminal is open.
  *
- * It looks at all known projects, again and again. It continues runs whose owner has died, gates that were
- * answered and waits whose time has come, starts schedules, delivers notices that are due, and cleans
- * stale runs, as `perdure clean` does. Everything that it starts is a process of its own, so the service
- * can die at any time; all that it knows of runs it reads from their journals again.
+ * It looks at all known projects, again and again. It continues runs whose owner has died, whose gate was
+ * answered or whose time has come, starts schedules, delivers notices that are due, and cleans stale runs,
+ * as `perdure clean` does. Everything that it starts is a process of its own, and everything that it knows
+ * of runs comes from their journals, so the service can die at any time.
  *
  * Owns: one pass over all projects, and what is remembered between two passes; which runs are stale, and
- * that people hear of it a day before the first time.
- * Does not: drive runs; runs in PostgreSQL belong to the workers of the fleet. Remove files itself or
- * judge whether a branch is merged (clean.ts); what would lose work is kept there.
+ *   that people are told a day before the first clean.
+ * Does not: drive runs, which `perdure resume` does, or the workers of a fleet for runs in PostgreSQL;
+ *   remove files or judge whether a branch is merged (clean.ts keeps what would lose work).
  * Invariants:
  * - service/S3 The service removes nothing that exists nowhere else, and no run that is not completed.
  */
@@ -17,6 +17,7 @@ import { pendingAmong } from "../../journal/inbox.ts";
 import type { RunSummary } from "../../journal/run-log.ts";
 import { readConfiguration } from "../../pipeline/configuration.ts";
 import { ownIdentity, processLiveness } from "../../runner/process/identity.ts";
+import { defined } from "../../util/defined.ts";
 import { parseAge } from "../../util/duration.ts";
 import type { ServiceProblem, ServiceReport } from "../../view/service-text.ts";
 import { cleanRuns } from "../clean.ts";
@@ -27,29 +28,24 @@ import { OpenProjects, type ReadableProject } from "../project/open-projects.ts"
 import { livenessOf, openLocalProject, type Project } from "../project/project.ts";
 import { asRefusal, command, Refusal } from "../refusal.ts";
 import { resumeRun } from "../request/steer.ts";
-import { type Continuation, continuationOf, type EarlierBoot } from "./continuation.ts";
+import { type Continuation, continuationOf } from "./continuation.ts";
 import { Schedules, startDue } from "./schedule.ts";
-import {
-  readCleanNote,
-  readServiceNote,
-  writeCleanNote,
-  writeServiceNote,
-} from "./service-note.ts";
+import { CLEAN_NOTE, type EarlierBoot, SERVICE_NOTE } from "./service-note.ts";
 
 /** How often the service looks for stale runs. */
 const CLEAN_EVERY_MS = 3_600_000;
 /** After a run could not be continued: how long until the next attempt. */
 const RESUME_PAUSE_MS = 5 * 60_000;
-/** Notices of runs that have not changed for this long have no attempt left. */
+/** A run that has not changed for this long has no notice left to deliver. */
 const NOTICES_MS_MAX = 2 * 24 * 3_600_000;
-/** In how many runs of a project the service looks for notices: those that were changed last. */
+/** In how many runs of a project the service looks for notices: the ones that changed last. */
 const NOTICED_RUNS_MAX = 500;
 /** How many runs are remembered between two passes; the oldest are forgotten. */
 const REMEMBERED_MAX = 10_000;
 
 /** A run that needed nothing when the service looked. */
 interface Looked {
-  /** Changes whenever something has happened to the run, or was asked of it. */
+  /** Changes whenever the run has new events, another owner or a new request. */
   readonly mark: string;
   /** The time until which the run needs nothing, unless the mark changes. */
   readonly until: number;
@@ -62,7 +58,7 @@ const UNFINISHED = ["queued", "running", "waiting", "interrupted"] as const;
 /** The service of one user. */
 export class ServiceLoop {
   readonly #projects: OpenProjects;
-  readonly #tell: (report: ServiceReport) => void;
+  readonly #report: (report: ServiceReport) => void;
   readonly #schedules = new Schedules();
   readonly #looked = new Map<string, Looked>();
   readonly #earlier: EarlierBoot | undefined;
@@ -71,15 +67,15 @@ export class ServiceLoop {
   #problems: ServiceProblem[] = [];
 
   /** Throws when another service of this user runs. */
-  constructor(from: string, tell: (report: ServiceReport) => void) {
-    const before = readServiceNote();
+  constructor(from: string, report: (report: ServiceReport) => void) {
+    const before = SERVICE_NOTE.read();
     const own = ownIdentity();
     if (before !== undefined && processLiveness(before.identity) !== "dead") {
       const message = `the service runs already, as process ${before.identity.pid}`;
       throw new Refusal("service-running", message, command("service", "status"));
     }
     this.#projects = new OpenProjects(from, "local");
-    this.#tell = tell;
+    this.#report = report;
     const isSame = before === undefined || before.identity.boot === own.boot;
     this.#earlier = isSame
       ? before?.earlier
@@ -88,19 +84,19 @@ export class ServiceLoop {
 
   /** Looks at every project once. */
   async pass(now: number): Promise<void> {
-    // Before anything else: it says who runs, and which boot came before.
+    // First of all, so that another service sees this process.
     this.#note(now);
     const reported = new Set(this.#problems.map(({ message }) => message));
     this.#problems = [];
     const cleans = now - this.#cleanedAt >= CLEAN_EVERY_MS;
     for (const one of await this.#projects.all()) {
       const { directory } = one;
-      if ("problem" in one) this.#problem({ directory, message: one.problem });
+      if ("problem" in one) this.#problems.push({ directory, message: one.problem });
       else await this.#guarded({ directory }, () => this.#serve(one, now, cleans));
     }
     if (cleans) this.#cleanedAt = now;
     for (const problem of this.#problems) {
-      if (!reported.has(problem.message)) this.#tell({ kind: "problem", problem });
+      if (!reported.has(problem.message)) this.#report({ kind: "problem", problem });
     }
     this.#note(now);
   }
@@ -110,23 +106,18 @@ export class ServiceLoop {
   }
 
   #note(now: number): void {
-    const earlier = this.#earlier === undefined ? {} : { earlier: this.#earlier };
-    const problems = this.#problems;
-    writeServiceNote({ identity: ownIdentity(), seenAt: now, ...earlier, problems });
+    const note = { identity: ownIdentity(), seenAt: now, problems: this.#problems };
+    SERVICE_NOTE.write({ ...note, ...defined({ earlier: this.#earlier }) });
   }
 
-  #problem(problem: ServiceProblem): void {
-    this.#problems.push(problem);
-  }
-
-  /** One project or run with a problem does not stop the service; a person hears of it. */
+  /** Reports the problem of one project or run, so that it does not stop the service. */
   async #guarded(about: Omit<ServiceProblem, "message">, body: () => Promise<void>): Promise<void> {
     try {
       await body();
     } catch (error) {
       const known = asRefusal(error)?.message;
       const message = known ?? (error instanceof Error ? (error.stack ?? "") : String(error));
-      this.#problem({ ...about, message });
+      this.#problems.push({ ...about, message });
     }
   }
 
@@ -141,21 +132,21 @@ export class ServiceLoop {
       await this.#guarded({ directory }, async () => {
         const due = await startDue(schedule, project, now);
         if (due?.runId !== undefined) {
-          this.#tell({ kind: "started", file, runId: due.runId, time: due.time });
+          this.#report({ kind: "started", file, runId: due.runId, time: due.time });
         }
         if (due?.problem !== undefined) {
           const message = `${file} could not be started: ${due.problem}`;
-          this.#tell({ kind: "problem", problem: { directory, message } });
+          this.#report({ kind: "problem", problem: { directory, message } });
         }
       });
     }
     await this.#deliver(one, now);
     if (!cleans) return;
     const runs = await cleanStale(project, directory, now);
-    if (runs > 0) this.#tell({ kind: "cleaned", directory, runs });
+    if (runs > 0) this.#report({ kind: "cleaned", directory, runs });
   }
 
-  /** Loads a run only if something has happened to it since it was looked at. */
+  /** Looks at a run; loads it only if it has changed since the last look. */
   async #look(
     { project, directory }: ReadableProject,
     run: RunSummary,
@@ -168,14 +159,14 @@ export class ServiceLoop {
     const mark = [run.lastSeq, lease?.epoch, liveness, requests.length].join(" ");
     const looked = this.#looked.get(runId);
     if (looked?.mark === mark && now < looked.until) {
-      if (looked.problem !== undefined) this.#problem(looked.problem);
+      if (looked.problem !== undefined) this.#problems.push(looked.problem);
       return;
     }
     const known = await loadRun(project, runId);
     const hasPending = pendingAmong(requests, known.run).some(({ type }) => type !== "message");
     const next = continuationOf(known, { now, hasPending, earlier: this.#earlier });
     const found = await this.#act({ project, directory, known }, next, now);
-    if (found.problem !== undefined) this.#problem(found.problem);
+    if (found.problem !== undefined) this.#problems.push(found.problem);
     remember(this.#looked, runId, { mark, ...found });
   }
 
@@ -195,12 +186,12 @@ export class ServiceLoop {
     }
     try {
       await resumeRun(project, known);
-      this.#tell({ kind: "resumed", about, directory, because: next.because });
+      this.#report({ kind: "resumed", about, directory, because: next.because });
       return { until: 0 };
     } catch (error) {
       const refusal = asRefusal(error);
       if (refusal === undefined) throw error;
-      // Somebody else was faster.
+      // Another process has got the run.
       if (refusal.code === "run-owned") return { until: 0 };
       const message = `${about} could not be continued: ${refusal.message}`;
       return { until: now + RESUME_PAUSE_MS, problem: problem(message) };
@@ -231,19 +222,19 @@ function remember(among: Map<string, Looked>, runId: string, looked: Looked): vo
 }
 
 const STALE_AFTER = "7d";
-/** How long people can say otherwise before the first clean. */
+/** How long people can object before the first clean. */
 const NOTICE_MS = 24 * 3_600_000;
 /** How many runs of a project one pass cleans; the next one continues. */
 const CLEANED_MAX = 100;
 
-/** Cleans the stale runs of a project; gives how many it cleaned. */
+/** Cleans the stale runs of a project; returns how many it cleaned. */
 async function cleanStale(project: Project, directory: string, now: number): Promise<number> {
   const age = staleAfter(directory);
   if (age === undefined) return 0;
   const stale = await staleRuns(project, now - age);
   if (stale.length === 0) return 0;
-  const note = readCleanNote();
-  if (note === undefined) writeCleanNote({ from: now + NOTICE_MS, runs: stale.length });
+  const note = CLEAN_NOTE.read();
+  if (note === undefined) CLEAN_NOTE.write({ from: now + NOTICE_MS, runs: stale.length });
   if (note === undefined || now < note.from) return 0;
   let cleaned = 0;
   const writable = await openLocalProject(directory, "read-write");
@@ -276,8 +267,8 @@ async function staleRuns({ journal, dir }: Project, before: number): Promise<rea
 }
 
 /**
- * True when files of the user's or of steps may be in the run's folder and nowhere else: those of a
- * directory of its own, and those that a restore set aside. A worktree is checked when it is removed.
+ * True when the run's folder may hold files of the user or of steps that exist nowhere else: a workspace
+ * that is a directory or a copy, and files that a restore set aside. The removal of a worktree checks it.
  */
 function holdsWork({ plan, events }: LoadedRun): boolean {
   const { kind } = plan.workspace ?? {};

@@ -1,5 +1,5 @@
 /**
- * The unit of systemd that keeps the service running, and how the service stands.
+ * The unit of systemd that keeps the service running, and the state of the service.
  *
  * Owns: the file of the unit, and the calls of `systemctl --user`.
  * Does not: need systemd: `perdure service run` works without it.
@@ -15,7 +15,7 @@ import { type ReadableProject, withAllProjects } from "../project/open-projects.
 import { advice, Refusal } from "../refusal.ts";
 import { packageDirectory } from "../this-process.ts";
 import { Schedules, scheduleStanding } from "./schedule.ts";
-import { dropCleanNote, firstCleanAt, readServiceNote } from "./service-note.ts";
+import { CLEAN_NOTE, firstCleanAt, SERVICE_NOTE } from "./service-note.ts";
 
 const UNIT = "perdure.service";
 /** The variables of this shell that the service needs to find programs and its own files. */
@@ -59,7 +59,7 @@ function quoted(word: string): string {
   return `"${word.replaceAll(/["\\]/g, "\\$&").replaceAll("%", "%%")}"`;
 }
 
-/** What an installation did. */
+/** The result of an installation. */
 interface InstalledUnit {
   readonly unit: string;
   /** False where there is no systemd to start it. */
@@ -71,7 +71,8 @@ interface InstalledUnit {
 /** Writes the unit and starts it, if systemd is here. */
 export function installUnit(): InstalledUnit {
   if (process.platform !== "linux") {
-    const message = "perdure service install writes a unit for systemd, which this system has not";
+    const message =
+      "perdure service install writes a unit for systemd, which this system does not have";
     throw new Refusal("no-program", message, advice("see docs/SERVICE.md for launchd"));
   }
   const unit = unitPath();
@@ -82,10 +83,10 @@ export function installUnit(): InstalledUnit {
   return { unit, isStarted, endsAtLogout: isStarted && !lingers() };
 }
 
-/** Stops the unit and removes it. Runs continue. Gives its file, or undefined if there was none. */
+/** Stops the unit and removes it; runs continue. Returns its file, or undefined if there was none. */
 export function uninstallUnit(): string | undefined {
   const unit = unitPath();
-  dropCleanNote();
+  CLEAN_NOTE.remove();
   if (!existsSync(unit)) return undefined;
   systemctl("disable", "--now", UNIT);
   rmSync(unit);
@@ -103,9 +104,9 @@ function lingers(): boolean {
   return existsSync(join("/var/lib/systemd/linger", userInfo().username));
 }
 
-/** How the service stands. */
+/** The state of the service, for `perdure service status`. */
 export async function serviceStanding(from: string, now: number): Promise<ServiceStanding> {
-  const note = readServiceNote();
+  const note = SERVICE_NOTE.read();
   const unit = unitPath();
   const standing = async (projects: readonly ReadableProject[]) => {
     const all = new Schedules();
