@@ -3,7 +3,7 @@
  * the context, by the names of the attractor language and its engines.
  *
  * Owns: these names, and the folders of nodes in the run directory.
- * Does not: concern other plans, which have none of these names.
+ * Does not: do anything for other plans, which have none of these names.
  */
 import { join } from "node:path";
 import { contextValue } from "../core/context.ts";
@@ -62,7 +62,7 @@ export function logsRoot({ run, dir }: Pick<Stage, "run" | "dir">): string {
   return restartFolder(root, run.scopes.get(ROOT_SCOPE)?.restarts ?? 0);
 }
 
-/** The run directory after so many restarts. */
+/** The run directory after a number of restarts. */
 export function restartFolder(root: string, restarts: number): string {
   return restarts === 0 ? root : join(root, `restart-${restarts}`);
 }

@@ -1,8 +1,7 @@
 /**
- * The files of a run that travel to another machine: snapshots of what is there now, and bundles of
- * all snapshots or of the new ones.
+ * The files of a run for another machine: snapshots of the current files, and a bundle of all snapshots.
  *
- * Owns: which files travel, and the directories of single steps and instances there.
+ * Owns: which files are exported, and the directories of single steps and instances there.
  * Does not: restore the files of the run's workspace elsewhere; the run's next owner does, when it
  * resumes.
  * Invariants:
@@ -33,13 +32,13 @@ import { lacksFiles, refWord, snapshotRef, workspaceAt } from "./run-workspace.t
 import type { RunDir } from "./state-dir.ts";
 
 /** A run and its directories. */
-interface TravellingRun {
+interface ExportedRun {
   readonly plan: WorkspaceSettings;
   readonly run: Run;
   readonly dir: RunDir;
 }
 
-interface ExportFilesOptions extends TravellingRun {
+interface ExportFilesOptions extends ExportedRun {
   readonly stateDir: string;
   /** The path of the bundle. */
   readonly file: string;
@@ -89,10 +88,10 @@ export async function refsOf(
 /** Directories that were opened before, by workspace: an unchanged one then costs little. */
 export type OpenedWorkspaces = Map<string, Promise<Workspace>>;
 
-/** Takes snapshots of the workspaces in which the run works, beside others that take some. */
+/** Takes snapshots of the workspaces in which the run works, even while its owner takes some. */
 export async function saveFiles(
   store: SnapshotStore,
-  { plan, run, dir }: TravellingRun,
+  { plan, run, dir }: ExportedRun,
   opened: OpenedWorkspaces,
 ): Promise<SavedFiles> {
   const take = async (name: string, path: string, last: string | undefined): Promise<string> => {
@@ -141,13 +140,13 @@ export async function nameInterrupted(
   }
 }
 
-/** Makes the workspaces of single steps and instances with the files that travelled. */
+/** Makes the workspaces of single steps and instances with the exported files. */
 export async function placeOwnFiles(
   store: SnapshotStore,
-  travelled: TravellingRun,
+  run: ExportedRun,
   own: SavedFiles["own"],
 ): Promise<void> {
   for (const [workspace, commit] of Object.entries(own)) {
-    await makeOwnDirectory(ownDirectoryOf(store, travelled, workspace), commit, "restored");
+    await makeOwnDirectory(ownDirectoryOf(store, run, workspace), commit, "restored");
   }
 }

@@ -2,7 +2,7 @@
  * Turns an attempt into a process: renders commands, prompts and the environment.
  *
  * Owns: the environment of a step.
- * Does not: start it (room `runner`). Rendered text is never written to the journal.
+ * Does not: start the process (room `runner`), or write rendered text to the journal.
  */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { dirname, isAbsolute, join, relative, resolve } from "node:path";
@@ -25,18 +25,18 @@ import { isolationProblem } from "../runner/process/start.ts";
 import type { CheckScript, Launch, Limits } from "../runner/process/step-process.ts";
 import { ATTEMPT_VARIABLE, RUN_VARIABLE } from "../runner/process/sweep.ts";
 import { defined } from "../util/defined.ts";
-import { evaluateSource } from "../util/expression.ts";
+import { ExpressionError, evaluateSource } from "../util/expression.ts";
 import { renderShell } from "../util/shell.ts";
-import { type Evaluate, renderText, valueText } from "../util/template.ts";
+import { type Evaluate, renderText, TemplateError, valueText } from "../util/template.ts";
 import { targetOutside } from "../workspace/artifact.ts";
 import { stageVariables } from "./attractor-stage.ts";
 import { STATUS_FILE } from "./evidence/status-file.ts";
 import { isInherited, MountError, sandboxFor } from "./sandbox.ts";
 import { attemptDirOf, ownPathOf, PROMPT_FILE, type RunDir } from "./state-dir.ts";
 
-/** How many steps back the environment has outputs; expressions can name any output. */
+/** How many earlier steps are searched for outputs for the environment; expressions see all of them. */
 const ANCESTORS_MAX = 1_000;
-/** How many outputs of earlier steps the environment has. */
+/** How many outputs of earlier steps the environment has at most. */
 const ENV_OUTPUTS_MAX = 256;
 /** The size limit of a step's output. */
 const OUTPUT_BYTES_MAX = 1024 ** 3;
@@ -89,7 +89,7 @@ export function prepareLaunch(site: LaunchInput, visit: Visit, at: AttemptRef): 
   return { dir, cwd, env, script, ...checks, ...boundsOf(site, visit, at), separateStderr };
 }
 
-/** The launch of nothing but the checks of an attempt. */
+/** The launch of the checks of an attempt, without its work. */
 export function prepareChecks(site: LaunchInput, visit: Visit, at: AttemptRef): Launch {
   return {
     dir: attemptDirOf(site.dir, at),
@@ -186,6 +186,11 @@ export class LaunchError extends Error {
   override readonly name = "LaunchError";
 }
 
+/** True for a mistake of the author that is only noticed when a step starts. */
+export function isStepMistake(error: unknown): error is Error {
+  return [ExpressionError, TemplateError, LaunchError].some((kind) => error instanceof kind);
+}
+
 function makeOutputFolders(paths: readonly string[]): void {
   for (const path of paths) {
     try {
@@ -201,10 +206,8 @@ function makeOutputFolders(paths: readonly string[]): void {
 export function limitsOf(visit: Visit): Limits {
   const step = stepOf(visit);
   return {
-    ...(step.timeoutMs === undefined ? {} : { timeoutMs: step.timeoutMs }),
-    ...(step.idleTimeoutMs === undefined ? {} : { idleTimeoutMs: step.idleTimeoutMs }),
-    outputBytesMax: OUTPUT_BYTES_MAX,
-    graceMs: step.graceMs ?? GRACE_MS,
+    ...{ outputBytesMax: OUTPUT_BYTES_MAX, graceMs: step.graceMs ?? GRACE_MS },
+    ...defined({ timeoutMs: step.timeoutMs, idleTimeoutMs: step.idleTimeoutMs }),
     ...(step.leavesRunning === true && visit.submitted === undefined
       ? { leavesRunning: true }
       : {}),
@@ -234,7 +237,7 @@ export function workDirOf(site: LaunchInput, visit: Visit): string {
   return cwd === undefined ? root : resolve(root, renderText(cwd, evaluatorAt(site, visit)));
 }
 
-/** Where the visits of a run work, for its summary. */
+/** The workspaces of the visits of a run, for its summary. */
 export function workspaceOf(dir: RunDir): WorkspaceOf {
   return (run, visit) => rootOf({ run, dir }, visit);
 }
@@ -265,7 +268,7 @@ export function outputPaths(site: LaunchInput, visit: Visit): Readonly<Record<st
   return mapValues(outputs, (path) => resolve(cwd, renderText(path, evaluate)));
 }
 
-/** The fault of a `cwd` that a value leads out of the workspace; DOT has directories of its own. */
+/** The fault of a `cwd` outside of the workspace; DOT pipelines may work in other directories. */
 function directoryOutside(site: LaunchInput, visit: Visit): string | undefined {
   if (site.plan.keys === "attractor") return undefined;
   const cwd = workDirOf(site, visit);
@@ -274,7 +277,7 @@ function directoryOutside(site: LaunchInput, visit: Visit): string | undefined {
   return isOutside ? `its directory is outside of the workspace: ${cwd}` : undefined;
 }
 
-/** The fault of an output path that a value or a link leads out of the step's workspace. */
+/** The fault of an output path that is outside of the step's workspace, possibly through a link. */
 export function outputOutside(site: LaunchInput, visit: Visit): string | undefined {
   const root = rootOf(site, visit);
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {

@@ -41,7 +41,7 @@ type Watcher = (events: readonly Recorded[], run: Run) => void;
 /** Where facts wait for the loop. */
 export interface FactQueue extends FactWriter {
   readonly isEmpty: boolean;
-  /** All waiting facts, as soon as there is one; none when the time is over or the loop is woken. */
+  /** Waits for facts and returns all of them; none after the time, or when the loop is woken. */
   take(waitMs: number | undefined): Promise<readonly Fact[]>;
 }
 
@@ -182,7 +182,9 @@ export class Loop {
       if (state.status !== "running" && state.status !== "stopping") return state;
       if (!turn.more && (await this.#isLeftToPeople())) return state;
       if (!turn.more && this.#isLeftToTime(turn)) return state;
-      const facts = turn.more ? [] : await queue.take(waitMs(turn, clock.now()));
+      const { wakeAt } = turn;
+      const waitMs = wakeAt === undefined ? undefined : wakeAt - clock.now();
+      const facts = turn.more ? [] : await queue.take(waitMs);
       if (facts.length === 0) await executors.gates.look(queue);
       turn = await this.turn(facts);
     }
@@ -264,11 +266,6 @@ export class Loop {
     const executors = [probes, results, files, gates, processes];
     await closeAll(executors.map((executor) => ({ close: () => executor.close(status) })));
   }
-}
-
-/** The time until the loop must act again; undefined when only a fact can wake it. */
-function waitMs({ wakeAt }: Turn, now: number): number | undefined {
-  return wakeAt === undefined ? undefined : wakeAt - now;
 }
 
 function beginOperation(executors: Executors, operation: Operation, writer: FactWriter): void {

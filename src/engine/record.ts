@@ -3,8 +3,7 @@
  * message for an agent, or an update to another plan.
  *
  * Owns: the one append. The events, the plan and the rows of an update are one transaction
- * (run-log/J4), so a
- *   run that is killed here is either updated or unchanged.
+ *   (run-log/J4), so a run that is killed here is either updated or unchanged.
  * Does not: acquire the lease (the caller holds it) or start anything.
  */
 import { decideAlone } from "../core/advance.ts";

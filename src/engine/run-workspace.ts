@@ -137,12 +137,12 @@ export async function checkRunWorkspace(
   });
 }
 
-/** Whether the workspace of a run was made again, and does not have all its files yet. */
+/** True for a workspace that is being made again and does not have all its files yet. */
 export function lacksFiles(dir: RunDir): boolean {
   return existsSync(join(dir.root, REMAKING));
 }
 
-/** Makes a workspace again; a kill meanwhile leaves the note that it is not complete. */
+/** Makes a workspace again; after a kill, a note says that it is not complete. */
 async function remake({ dir }: RunWorkspaceOptions, make: () => Promise<void>): Promise<void> {
   const note = join(dir.root, REMAKING);
   writeFileSync(note, "", { mode: 0o600, flush: true });

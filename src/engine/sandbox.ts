@@ -1,5 +1,5 @@
 /**
- * What a step in a sandbox sees of this machine.
+ * The part of this machine that a step in a sandbox can see.
  *
  * Owns: its mounts and its variables.
  * Does not: make the sandbox (runner/process/sandbox.ts).
@@ -94,7 +94,7 @@ export class MountError extends Error {
   override readonly name = "MountError";
 }
 
-/** Directories before what is in them. Of several mounts of a path, the last one counts. */
+/** Mounts with each directory before its content. Of several mounts of a path, the last one counts. */
 function ordered(mounts: readonly Mount[]): readonly Mount[] {
   const last = new Map(mounts.map((mount) => [mount.path, mount]));
   return [...last.values()].sort((one, other) => depthOf(one.path) - depthOf(other.path));
@@ -142,7 +142,7 @@ function repositoryMounts({ root, runDir, endsAtRoot }: SandboxSite): readonly M
   const gitDir = link === undefined ? dotGit : resolve(top, link.replace(/^gitdir: /, "").trim());
   const common = resolve(gitDir, textOf(join(gitDir, "commondir"))?.trim() ?? ".");
   if (!existsSync(common)) return [];
-  // Git can live without it, but a step could make it.
+  // Git does not need the folder, but a step could make it.
   mkdirSync(join(common, "hooks"), { recursive: true });
   const isLinked = common !== gitDir;
   // The whole of a worktree of the run belongs to it, even if the run works in a subdirectory.

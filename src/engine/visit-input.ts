@@ -3,9 +3,9 @@
  * question (files, the changes of the run, values of expressions), and the items of a fan-out that
  * come from a JSON file or from files that match a pattern.
  *
- * Owns: reading them once. `step.asked` and `step.started` keep them, so a person sees what they were
- *   then, wherever the question is answered.
- * Does not: print them (view/question-text.ts), or evaluate a list that an expression gives (core).
+ * Owns: reading them once. `step.asked` and `step.started` store them, so a person sees them as they were
+ *   then, on every machine.
+ * Does not: print them (view/question-text.ts), or evaluate a list that an expression returns (core).
  */
 import { spawnSync } from "node:child_process";
 import { globSync, statSync } from "node:fs";
@@ -14,12 +14,11 @@ import type { Material, VisitRef } from "../core/event.ts";
 import type { ItemsFound } from "../core/fact.ts";
 import { findVisit, stepOf } from "../core/run.ts";
 import { textOf } from "../runner/file-text.ts";
-import { ExpressionError } from "../util/expression.ts";
 import type { Json } from "../util/json.ts";
-import { type Evaluate, parseTemplate, renderText, TemplateError } from "../util/template.ts";
-import { evaluatorAt, type LaunchInput, workDirOf } from "./launch.ts";
+import { type Evaluate, parseTemplate, renderText } from "../util/template.ts";
+import { evaluatorAt, isStepMistake, type LaunchInput, workDirOf } from "./launch.ts";
 
-/** How much of one thing is kept. */
+/** How many characters of a file, a diff or a value are kept. */
 const MATERIAL_LENGTH_MAX = 32 * 1024;
 /** How much git may print, and how long it may take. */
 const DIFF_BYTES_MAX = 64 * 1024 * 1024;
@@ -39,7 +38,7 @@ export function findMaterial(site: LaunchInput, place: VisitRef): readonly Mater
     try {
       return shown(root, entry, evaluate);
     } catch (error) {
-      if (!(error instanceof ExpressionError || error instanceof TemplateError)) throw error;
+      if (!isStepMistake(error)) throw error;
       return bounded(entry, `(it cannot be shown: ${error.message})`);
     }
   });
@@ -103,7 +102,7 @@ export function findItems(site: LaunchInput, place: VisitRef): ItemsFound | unde
     const name = renderText("file" in items ? items.file : items.glob, evaluatorAt(site, visit));
     return "file" in items ? itemsInFile(root, name, items.path) : filesLike(root, name);
   } catch (error) {
-    if (!(error instanceof ExpressionError || error instanceof TemplateError)) throw error;
+    if (!isStepMistake(error)) throw error;
     return { ok: false, message: error.message };
   }
 }
@@ -141,7 +140,7 @@ function valueAt(value: Json, path: string | undefined): Json | undefined {
   return at;
 }
 
-/** Relative to the workspace, in an order that does not depend on the disk. */
+/** The files that match a pattern, relative to the workspace, in an order that the disk does not change. */
 function filesLike(root: string, pattern: string): ItemsFound {
   const found = globSync(pattern, { cwd: root, exclude: (name) => HIDDEN.has(name) })
     .filter((name) => statSync(join(root, name), { throwIfNoEntry: false })?.isFile() === true)

@@ -3,11 +3,12 @@
  * command that starts or continues it.
  *
  * Owns: the path from a plan's agent to an adapter's call.
- * Does not: know any one agent (runner/agents) or judge its answer (agent-stream.ts).
+ * Does not: know any one agent (runner/agents), or judge its answer (agent-stream.ts).
  * Invariants:
  * - engine/B3 The id of a conversation is in the journal before the process that may create it
  *   starts, wherever the agent lets us choose the id.
  */
+
 import { writeFileSync } from "node:fs";
 import { join, relative, resolve } from "node:path";
 import { judgeOf } from "../../core/attempt/check.ts";
@@ -23,6 +24,7 @@ import { holds } from "../../runner/agents/transcript.ts";
 import { textOf } from "../../runner/file-text.ts";
 import type { Launch } from "../../runner/process/step-process.ts";
 import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import { isObject } from "../../util/json.ts";
 import { quote } from "../../util/shell.ts";
 import { type Evaluate, renderText } from "../../util/template.ts";
@@ -44,7 +46,7 @@ import { judgePrompt, VERDICT_SCHEMA } from "./judge.ts";
 type AgentWork = Extract<Work, { kind: "agent" }>;
 
 /** An agent step with the adapter that serves it. */
-export interface ServedStep {
+interface ServedStep {
   readonly adapter: AgentAdapter;
   readonly definition: AgentDefinition;
   readonly work: AgentWork;
@@ -68,12 +70,16 @@ export function servedStep(plan: Plan, visit: Visit): ServedStep | undefined {
   return { adapter, definition, work, settings: { ...others, ...work.settings, permissions } };
 }
 
+/** The adapter of a visit that is known to have one. */
+export function agentStep(plan: Plan, visit: Visit): ServedStep {
+  const served = servedStep(plan, visit);
+  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  return served;
+}
+
 /** A judge as the work of an agent that answers with a verdict. */
 function judgeWork({ agent, model }: Judge): AgentWork {
-  const settings = {
-    outputSchema: VERDICT_SCHEMA,
-    ...(model === undefined ? {} : { model }),
-  } as const;
+  const settings = { outputSchema: VERDICT_SCHEMA, ...defined({ model }) };
   return { kind: "agent", agent, prompt: "", settings };
 }
 
@@ -97,9 +103,8 @@ export function conversationOffer(
   const used = transcript === undefined ? undefined : usedIn(served.adapter, transcript);
   const heard = transcript === undefined ? [] : messagesHeard(site, visit, transcript);
   return {
-    ...(fresh === undefined ? {} : { fresh }),
     found: transcript !== undefined,
-    ...(used === undefined ? {} : { used }),
+    ...defined({ fresh, used }),
     ...(heard.length === 0 ? {} : { heard }),
   };
 }
@@ -109,9 +114,7 @@ function usedIn(adapter: AgentAdapter, transcript: string): UsageBefore | undefi
   const ledger = adapter.ledger?.(transcript);
   if (ledger === undefined) return undefined;
   const { inputTokens, cachedTokens, outputTokens, long } = ledger.usage;
-  const { turns } = ledger;
-  const used = { inputTokens, cachedTokens, outputTokens, turns };
-  return long === undefined ? used : { ...used, long };
+  return { inputTokens, cachedTokens, outputTokens, turns: ledger.turns, ...defined({ long }) };
 }
 
 /** The messages of earlier prompts that a transcript contains, as far as it can be searched. */
@@ -121,6 +124,15 @@ function messagesHeard(site: LaunchInput, visit: Visit, transcript: string): rea
   return sent.map(({ id }) => id).filter((id) => holds(transcript, id));
 }
 
+/** The directory and the environment in which an agent looks for its conversations. */
+export function agentPlace(
+  site: LaunchInput,
+  visit: Visit,
+  at: AttemptRef,
+): { readonly cwd: string; readonly env: Record<string, string> } {
+  return { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
+}
+
 /** The transcript of a visit's conversation, if its agent keeps one. */
 export function transcriptOf(
   site: LaunchInput,
@@ -128,8 +140,8 @@ export function transcriptOf(
   at: AttemptRef,
   session: string,
 ): string | undefined {
-  const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
-  return servedStep(site.plan, visit)?.adapter.transcript(session, where);
+  const { adapter } = servedStep(site.plan, visit) ?? {};
+  return adapter?.transcript(session, agentPlace(site, visit, at));
 }
 
 /** The model of a visit's conversation, for agents whose streams do not name it. */
@@ -139,8 +151,8 @@ export function modelOf(
   at: AttemptRef,
   session: string,
 ): string | undefined {
-  const where = { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
-  return servedStep(site.plan, visit)?.adapter.modelIn?.(session, where);
+  const { adapter } = servedStep(site.plan, visit) ?? {};
+  return adapter?.modelIn?.(session, agentPlace(site, visit, at));
 }
 
 /** The launch of an agent's attempt; `calls` are the calls that its conversation lacks. */
@@ -150,14 +162,12 @@ export function prepareAgent(
   at: AttemptRef,
   calls: UnknownCalls,
 ): Launch {
-  const served = servedStep(site.plan, visit);
-  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const served = agentStep(site.plan, visit);
   const checks = prepareFolder(site, visit, at);
   const judge = judgeOf(visit);
   const dir = attemptDirOf(site.dir, at);
   keepContext(site, visit, at);
-  const env = environmentOf(site, visit, at);
-  const cwd = workDirOf(site, visit);
+  const { cwd, env } = agentPlace(site, visit, at);
   const promptFile = join(dir, PROMPT_FILE);
   const prompt =
     judge === undefined ? promptOf(site, visit, at, calls) : judgePrompt(site, visit, judge);
@@ -185,15 +195,13 @@ export function prepareAgent(
     stdin: promptFile,
     separateStderr: true,
     ...keeping,
-    ...(keeping.sandbox && {
-      sandbox: withDirectories(keeping.sandbox, call.directories ?? []),
-    }),
+    ...(keeping.sandbox && { sandbox: withDirectories(keeping.sandbox, call.directories ?? []) }),
     // A handover is not complete work, and judged work has already passed its checks.
     ...(visit.conversation?.conversation?.says === "relay" || judge !== undefined ? {} : checks),
   };
 }
 
-/** An agent that continues does not pass on values again that it passed on before. */
+/** Keeps the values that the last attempt passed on: an agent that continues does not repeat them. */
 function keepContext(site: LaunchInput, visit: Visit, at: AttemptRef): void {
   const { kind, says } = visit.conversation?.conversation ?? {};
   if (kind !== "continue" || says === "task" || at.attempt < 2) return;
@@ -204,25 +212,20 @@ function keepContext(site: LaunchInput, visit: Visit, at: AttemptRef): void {
 }
 
 function promptOf(site: LaunchInput, visit: Visit, at: AttemptRef, calls: UnknownCalls): string {
-  const served = servedStep(site.plan, visit);
+  const served = agentStep(site.plan, visit);
   const evaluate = evaluatorAt(site, visit);
   const cwd = workDirOf(site, visit);
   const { says = "task", why = "", kind } = visit.conversation?.conversation ?? {};
   const preamble = kind === "start" ? visit.briefing?.preamble : undefined;
   const { checkpoint, failure } = visit.conversation ?? {};
-  const turnsLeft = served && turnsLeftOf(served.settings, visit);
-  const native = served?.adapter.enforces?.outputSchema !== false;
-  const schema = native ? undefined : served?.settings.outputSchema;
+  const turnsLeft = turnsLeftOf(served.settings, visit);
+  const native = served.adapter.enforces?.outputSchema !== false;
+  const schema = native ? undefined : served.settings.outputSchema;
   return promptText({
-    says,
-    why,
-    ...(preamble === undefined ? {} : { preamble }),
-    ...(visit.report === undefined ? {} : { report: visit.report }),
-    task: renderText(served?.work.prompt ?? "", evaluate),
-    ...(schema === undefined ? {} : { schema }),
+    ...{ says, why, calls, messages: messagesIn(site.run, visit) },
+    ...defined({ preamble, report: visit.report, schema }),
+    task: renderText(served.work.prompt, evaluate),
     ...(failure === undefined ? {} : { failure: failureReport(failure, turnsLeft) }),
-    calls,
-    messages: messagesIn(site.run, visit),
     relayFile: says === "relay" ? prepareRelay(cwd, at) : relative(cwd, relayFileIn(cwd, at)),
     ...(says === "relayed" && checkpoint !== undefined
       ? { checkpoint: readRelay(checkpoint) }
@@ -241,17 +244,11 @@ function callOf(
     conversationOf(visit) ?? {};
   const maxTurns = turnsLeftOf(settings, visit);
   return {
-    kind: conversation?.kind ?? "start",
-    ...(session === undefined ? {} : { session }),
-    ...(model === undefined ? {} : { model }),
+    ...{ kind: conversation?.kind ?? "start", permissions, args: definition.args },
+    ...defined({ session, model, effort, maxTurns, command: definition.command }),
     ...(system === undefined ? {} : { system: renderText(system, evaluatorAt(site, visit)) }),
-    permissions,
-    ...(effort === undefined ? {} : { effort }),
     ...accessOf(site, visit, settings),
-    ...(maxTurns === undefined ? {} : { maxTurns }),
     ...(outputSchema === undefined || conversation?.says === "relay" ? {} : { outputSchema }),
-    ...(definition.command === undefined ? {} : { command: definition.command }),
-    args: definition.args,
   };
 }
 
@@ -265,16 +262,14 @@ export interface OpenedAgent {
 
 /** How a person opens a visit's conversation, or the reason why that is impossible. */
 export function openAgent(site: LaunchInput, visit: Visit, session: string): OpenedAgent | string {
-  const served = servedStep(site.plan, visit);
-  assert(served !== undefined, "only a step with an adapter talks to an agent");
+  const served = agentStep(site.plan, visit);
   const { adapter, definition } = served;
   if (adapter.open === undefined) return `${adapter.name} agents have no program of their own`;
   const at = attemptOf(visit);
   const transcript = transcriptOf(site, visit, at, session);
   if (transcript === undefined) return `its conversation ${session} is not on this machine`;
   adapter.repair?.(transcript);
-  const env = environmentOf(site, visit, at);
-  const cwd = workDirOf(site, visit);
+  const { cwd, env } = agentPlace(site, visit, at);
   const { kind: _, ...call } = callOf(site, visit, served);
   const command = adapter.open({ ...call, session, cwd, env });
   const [program = adapter.name, ...words] = command.argv;

@@ -1,11 +1,12 @@
 /**
- * The prompt of an attempt: the task, a request of ours, or the continuation of a conversation that
+ * The prompt of an attempt: the task, a request of Perdure, or the continuation of a conversation that
  * was interrupted or whose last attempt failed. An agent may have done things that its own transcript
  * does not hold, so a continuation lists the tool calls that the stream shows.
  *
- * Owns: the words of a handover, of a correction, of the report on a failed attempt, of a
- *   continuation, and around a person's message; their limits.
- * Does not: choose what to say (core/conversation/conversation.ts), send it, or judge a check.
+ * Owns: the texts of a handover, a correction, a continuation, the report on a failed attempt, and the
+ *   words around a person's message; their limits.
+ * Does not: choose which of them an attempt gets (core/conversation/conversation.ts), send it, or judge a
+ *   check.
  */
 import { checksFound, fails, warns } from "../../core/attempt/check.ts";
 import { withPreamble } from "../../core/conversation/briefing.ts";
@@ -56,7 +57,7 @@ export function promptText(input: PromptInput): string {
   return [requestText(input), ...input.messages.map(messageText)].join("\n\n");
 }
 
-/** The message itself comes last; its id in the transcript proves its delivery. */
+/** A message in the prompt; its id in the transcript proves that it was delivered. */
 function messageText({ id, by, text }: Message): string {
   return `This message is for you (${id}, from ${by}). Take it into account now:\n\n${text}`;
 }
@@ -85,7 +86,7 @@ function withFailure({ failure }: PromptInput, text: string): string {
   return failure === undefined ? text : [text, failure, FIX_INSTEAD].join("\n\n");
 }
 
-/** Reports on failures come before the task: those of other steps, then those of this one. */
+/** The task with the reports on failures before it: those of other steps, then those of this one. */
 function reportedFirst(input: PromptInput, task: string): string {
   return withReport(input.report, withFailure(input, task));
 }

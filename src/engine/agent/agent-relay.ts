@@ -1,16 +1,15 @@
 /**
- * The file with which one conversation hands a task over to the next. If the context of the old one
- * is full, so that its agent can no longer write the file, notes made from its streams take its
- * place.
+ * The file with which one conversation hands a task over to the next. When the context is too full for
+ * the agent to write it, the notes are made from the streams of the conversation.
  *
  * Owns: the path of the file, its validity, the copy that the journal names, and the parts of the
- * streams that are used for notes, with their limits.
+ * streams that become notes, with their limits.
  * Does not: ask for the file (agent-prompt.ts) or decide what follows (agent-steps.ts).
  * Invariants:
  * - engine/B4 The journal names a handover only after a copy of it, with that hash, is on the disk;
  *   the file in the working tree may change or disappear.
  */
-import { closeSync, fsyncSync, mkdirSync, openSync, writeFileSync, writeSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join, relative } from "node:path";
 import type { AttemptRef, Output } from "../../core/event.ts";
 import { visitText } from "../../core/step-path.ts";
@@ -42,7 +41,7 @@ export function prepareRelay(cwd: string, at: AttemptRef): string {
   return relative(cwd, relayFileIn(cwd, at));
 }
 
-/** Copies the handover from the file or the answer to the attempt's folder, or says its fault. */
+/** Copies the handover from the file or the answer to the attempt's folder, or returns its fault. */
 export function takeRelay(
   cwd: string,
   at: AttemptRef,
@@ -50,7 +49,7 @@ export function takeRelay(
   said: string,
 ): Output | { readonly problem: string } {
   const written = textOf(relayFileIn(cwd, at));
-  const problems = [written, said].map(problemOf);
+  const problems = [written, said].map(faultOf);
   const text = problems[0] === undefined ? written : problems[1] === undefined ? said : undefined;
   if (text === undefined) {
     const which = written === undefined ? problems[1] : problems[0];
@@ -59,19 +58,10 @@ export function takeRelay(
   return keepNotes(dir, text);
 }
 
-/**
- * Writes notes to the folder of an attempt and flushes them, before the journal names them
- * (engine/B4).
- */
+/** Writes notes to the folder of an attempt and flushes them, before the journal names them (engine/B4). */
 export function keepNotes(dir: string, text: string): Output {
   const path = join(dir, COPY);
-  const fd = openSync(path, "w", 0o600);
-  try {
-    writeSync(fd, text);
-    fsyncSync(fd);
-  } finally {
-    closeSync(fd);
-  }
+  writeFileSync(path, text, { mode: 0o600, flush: true });
   return { path, sha256: sha256(text), bytes: Buffer.byteLength(text) };
 }
 
@@ -83,7 +73,7 @@ export function readRelay({ path, sha256: expected }: Output): string {
   throw new LaunchError(`it should continue from the notes ${path}, but the file ${state}`);
 }
 
-function problemOf(text: string | undefined): string | undefined {
+function faultOf(text: string | undefined): string | undefined {
   if (text === undefined) return "there are none";
   if (text.trim().length < CHARACTERS_MIN) return "they are too short";
   if (text.length > CHARACTERS_MAX) return `they are longer than ${CHARACTERS_MAX} characters`;

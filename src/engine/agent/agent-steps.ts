@@ -1,11 +1,11 @@
 /**
- * The attempts of agents, for the processes executor. The object exists, and its modules are loaded,
- * only when a plan has agent steps.
+ * The attempts of agents, for the processes executor. Only a plan with agent steps loads this module.
  *
  * Owns: the life of an agent's attempt between the executor and the adapters, and the judgement of its
  *   answer.
  * Does not: hold processes or change the run; it prepares, follows and judges.
  */
+
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { workBefore } from "../../core/attempt/check.ts";
@@ -18,19 +18,19 @@ import type { AgentReport } from "../../runner/agents/report.ts";
 import type { PriceList } from "../../runner/agents/usage.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import type { Launch, ProcessEnding } from "../../runner/process/step-process.ts";
-import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import { schemaFault } from "../../util/json-schema.ts";
 import { RESPONSE_FILE } from "../evidence/printed.ts";
 import { type LaunchInput, workDirOf } from "../launch.ts";
 import { attemptDirOf } from "../state-dir.ts";
 import {
+  agentStep,
   conversationOf,
   conversationOffer,
   modelOf,
   prepareAgent,
   repairTranscript,
-  type ServedStep,
   servedStep,
   transcriptOf,
   turnsAllowed,
@@ -61,14 +61,8 @@ interface AgentListener {
   readonly onSession: (session: string) => void;
   readonly onUse: () => void;
   readonly onLimit: () => void;
-  /** The stream is unreadable, so the state of the attempt is unknown. */
+  /** The stream cannot be read, so the state of the attempt is unknown. */
   readonly onError: (error: unknown) => void;
-}
-
-/** The facts about an attempt's conversation, kept because a new search takes time. */
-interface Known {
-  transcript?: string | undefined;
-  model?: string | undefined;
 }
 
 /** All agents of one run. */
@@ -107,15 +101,14 @@ export class AgentSteps {
   }
 
   follow(visit: Visit, at: AttemptRef, listener: AgentListener): FollowedAgent {
-    const served = this.#served(visit);
     const watch = this.#watch(visit, at, listener);
     return {
-      spent: () => this.#spent(visit, served, watch.report),
+      spent: () => this.#spent(visit, watch.report),
       stopAfterTurn: () => watch.stopAfterTurn(),
       close: () => watch.close(),
       end: async (ending) => {
         const report = await watch.end(ending.how === "exited" ? ending.exit : undefined);
-        const spent = this.#spent(visit, served, report);
+        const spent = this.#spent(visit, report);
         const denied = report.denied.length === 0 ? {} : { denied: report.denied };
         return { ...(await this.#verdict(visit, at, ending, report)), spent, ...denied };
       },
@@ -157,7 +150,7 @@ export class AgentSteps {
 
   /**
    * The verdict on the stream. Only a conversation that was continued can be gone: an agent that
-   * ends without a word in a new one has failed, and would do so again at once.
+   * ends a new one without an answer has failed, and would fail again at once.
    */
   #judged(visit: Visit, ending: Ending, report: AgentReport): Ending {
     const judged = judgeAgent(ending, report, this.#limits(visit));
@@ -188,7 +181,7 @@ export class AgentSteps {
     return judged.fromStream === true ? { ...verdict, fromStream: true } : verdict;
   }
 
-  /** A conversation that is too full to write notes is handed over by its record. */
+  /** Hands over a conversation that is too full for notes of the agent, with notes from its stream. */
   async #relayFull(visit: Visit, at: AttemptRef, message: string): Promise<Ending> {
     const { adapter } = this.#served(visit);
     const { firstAttempt = at.attempt, checkpoint } = visit.conversation ?? {};
@@ -244,7 +237,8 @@ export class AgentSteps {
   #watch(visit: Visit, at: AttemptRef, listener: AgentListener): AgentWatch {
     const { adapter } = this.#served(visit);
     const dir = attemptDirOf(this.#site().dir, at);
-    const known: Known = {};
+    // Kept, because a search takes time.
+    const known: KnownFiles = {};
     const complete = (report: AgentReport): AgentReport =>
       this.#completed(visit, at, report, known);
     const prices = this.#prices;
@@ -256,7 +250,7 @@ export class AgentSteps {
    * Adds the transcript's facts to a report, for agents whose streams are late. Both sides of a
    * subtraction must come from the transcript: after a kill in a tool, Codex's totals miss an answer.
    */
-  #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: Known): AgentReport {
+  #completed(visit: Visit, at: AttemptRef, report: AgentReport, known: KnownFiles): AgentReport {
     const { adapter } = this.#served(visit);
     const session = report.session ?? conversationOf(visit)?.session;
     if (session === undefined) return report;
@@ -273,8 +267,7 @@ export class AgentSteps {
     return {
       ...report,
       ...{ usage: { ...usage, counting: "total" }, uncounted, context },
-      ...(window === undefined ? {} : { window }),
-      ...(model === undefined ? {} : { model }),
+      ...defined({ window, model }),
     };
   }
 
@@ -293,14 +286,13 @@ export class AgentSteps {
     const allowed = turnsAllowed(settings, visit);
     const relaying = conversationOf(visit)?.ask?.kind === "relay";
     return {
-      ...(turns === undefined ? {} : { turns }),
-      ...(allowed === undefined ? {} : { turnsAllowed: allowed }),
+      ...defined({ turns, turnsAllowed: allowed, model }),
       ...(relay === undefined || relaying ? {} : { relay }),
-      ...(model === undefined ? {} : { model }),
     };
   }
 
-  #spent(visit: Visit, { settings }: ServedStep, report: AgentReport): Spent {
+  #spent(visit: Visit, report: AgentReport): Spent {
+    const { settings } = this.#served(visit);
     const session = report.session ?? conversationOf(visit)?.session;
     const { conversations } = this.#site().run;
     const counted = session === undefined ? undefined : conversations.get(session);
@@ -309,30 +301,30 @@ export class AgentSteps {
     return spentOf(report, { session, before, costBefore: counted?.costUsd, settings, prices });
   }
 
-  #served(visit: Visit): ServedStep {
-    const served = servedStep(this.#site().plan, visit);
-    assert(served !== undefined, "only a step with an adapter talks to an agent");
-    return served;
+  #served(visit: Visit): ReturnType<typeof agentStep> {
+    return agentStep(this.#site().plan, visit);
   }
 }
 
-/** A prompt that is too long by itself would be too long for a new conversation too. */
+/** What the transcript of an attempt says about its conversation. */
+interface KnownFiles {
+  transcript?: string | undefined;
+  model?: string | undefined;
+}
+
+/** False for a prompt that is too long by itself: it would be too long for a new conversation, too. */
 function holdsWork({ conversation }: Visit, { turns }: AgentReport): boolean {
   return turns > 0 || conversation?.conversation?.kind === "continue";
 }
 
-/** The listener of an ended attempt. */
+/** The listener of an ended attempt, whose events were reported while it ran. */
 const NOBODY: AgentListener = {
-  onSession: ignore,
-  onUse: ignore,
-  onLimit: ignore,
+  onSession: () => undefined,
+  onUse: () => undefined,
+  onLimit: () => undefined,
   // The report carries the error.
-  onError: ignore,
+  onError: () => undefined,
 };
-
-function ignore(): void {
-  // Another owner received its reports.
-}
 
 /** The ending of a process before its files are examined. */
 function fromProcess(ending: ProcessEnding): Ending {

@@ -13,6 +13,7 @@ import type { Judge } from "../../plan/plan.ts";
 import { ATTEMPT_FILE } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import { assert } from "../../util/assert.ts";
+import { defined } from "../../util/defined.ts";
 import type { Json } from "../../util/json.ts";
 import { renderText } from "../../util/template.ts";
 import { checkProblem } from "../evidence/evidence.ts";
@@ -58,7 +59,7 @@ export function judgePrompt(site: LaunchInput, visit: Visit, judge: Judge): stri
   ].join("\n\n");
 }
 
-/** A command as its author wrote it, unrendered: its values may be secrets. */
+/** A command as its author wrote it; rendered values could be secrets. */
 function commandOf(visit: Visit): string {
   const { work } = stepOf(visit);
   return work.kind === "shell" ? `This shell command was run:\n\n${work.run}` : "";
@@ -108,7 +109,7 @@ function verdictEvidence(visit: Visit, verdict: Json, file: string): CheckEviden
     exit: pass ? 0 : 1,
     agent: judge.agent,
     outputPath: file,
-    ...(onFail === undefined ? {} : { onFail }),
+    ...defined({ onFail }),
   } as const;
   if (pass) return evidence;
   const output = reasons.slice(0, REASONS_CHARACTERS_MAX);

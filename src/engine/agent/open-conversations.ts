@@ -4,13 +4,15 @@
  * Owns: which conversations those are, and the paths of their transcripts here.
  * Does not: copy or write anything.
  */
+
 import { sessionWanted } from "../../core/conversation/conversation.ts";
 import type { VisitRef } from "../../core/event.ts";
 import { findVisit, type Run, type Visit, visitRef, waitingFor } from "../../core/run.ts";
 import { stepPath } from "../../core/step-path.ts";
 import type { TranscriptTarget } from "../../runner/agents/adapter.ts";
-import { environmentOf, type LaunchInput, workDirOf } from "../launch.ts";
-import { servedStep } from "./agent-call.ts";
+import { defined } from "../../util/defined.ts";
+import type { LaunchInput } from "../launch.ts";
+import { agentPlace, servedStep } from "./agent-call.ts";
 
 /** A conversation that a run may continue. */
 export interface OpenConversation {
@@ -36,7 +38,7 @@ export function openConversations(site: LaunchInput): readonly OpenConversation[
   return [...found.values()];
 }
 
-/** The path for the transcript of a conversation here, and the existing one. */
+/** The path for the transcript of a conversation here, and the path of the one that exists. */
 export function transcriptHere(
   site: LaunchInput,
   { place, session }: Pick<OpenConversation, "place" | "session">,
@@ -45,13 +47,9 @@ export function transcriptHere(
   const visit = findVisit(site.run, place);
   const served = visit && servedStep(site.plan, visit);
   if (visit === undefined || served === undefined) return {};
-  const at = whereOf(site, visit);
+  const at = placeOf(site, visit);
   const known = served.adapter.transcript(session, at);
-  const target = served.adapter.transcriptTarget?.(file, at);
-  return {
-    ...(known === undefined ? {} : { known }),
-    ...(target === undefined ? {} : { target }),
-  };
+  return defined({ known, target: served.adapter.transcriptTarget?.(file, at) });
 }
 
 function wantedSessions({ plan, run }: LaunchInput): ReadonlySet<string> {
@@ -81,7 +79,7 @@ function conversationAt(
     const why = `${adapter.name} keeps its conversations where they cannot be copied from`;
     return { ...base, why: `${why}: ${stepPath(place)} starts a new one elsewhere` };
   }
-  const file = adapter.transcript(session, whereOf(site, visit));
+  const file = adapter.transcript(session, placeOf(site, visit));
   if (file !== undefined) return { ...base, file };
   return {
     ...base,
@@ -89,7 +87,6 @@ function conversationAt(
   };
 }
 
-function whereOf(site: LaunchInput, visit: Visit): { cwd: string; env: Record<string, string> } {
-  const at = { ...visitRef(visit), attempt: Math.max(1, visit.attempts) };
-  return { cwd: workDirOf(site, visit), env: environmentOf(site, visit, at) };
+function placeOf(site: LaunchInput, visit: Visit): ReturnType<typeof agentPlace> {
+  return agentPlace(site, visit, { ...visitRef(visit), attempt: Math.max(1, visit.attempts) });
 }

@@ -1,13 +1,12 @@
 /**
- * The evidence of an ended process: outputs, key-values, and the findings of its checks: commands,
- * whose exit statuses the wrapper recorded, and JSON files, which this file compares with their
- * schemas. Judges come later (agent/judge.ts).
+ * The evidence of an ended process: outputs, key-values, and the findings of its checks. The wrapper
+ * recorded the exit statuses of check commands; JSON files are compared with their schemas here. Judges
+ * come later (agent/judge.ts).
  *
- * Owns: reading and judging the files of an attempt (they come from outside and are parsed), the
- * message for a check that did not pass, and finding secrets in what a step stores or passes on, so
- * that a person can be warned.
- * Does not: run commands (room `runner`), decide what follows (core/decide.ts), or mask what is
- * shown (cli/print.ts).
+ * Owns: parsing and judging the files of an attempt, the message for a check that did not pass, and
+ *   finding secrets in what a step stores or passes on, so that a person can be warned.
+ * Does not: run commands (room `runner`), decide what follows (core/decide.ts), or mask what is shown
+ *   (cli/print.ts).
  * Invariants:
  * - engine/N1 A step is complete only when its checks have passed and every output that it names
  *   exists.
@@ -35,6 +34,7 @@ import {
 } from "../../runner/process/attempt-folder.ts";
 import { lastText } from "../../runner/process/output.ts";
 import type { ProcessEnding } from "../../runner/process/step-process.ts";
+import { defined } from "../../util/defined.ts";
 import { isObject, type Json, type JsonObject, parseJson } from "../../util/json.ts";
 import { schemaFault } from "../../util/json-schema.ts";
 import { secretInputs, secretsIn, textsIn } from "../../util/secrets.ts";
@@ -71,16 +71,21 @@ export async function collectEvidence(
   const keys = toolKeys(site, visit, dir);
   const nothing = { how: "exited", exit: ending.exit, outputs: {}, context: keys } as const;
   if (ending.exit !== 0) {
-    const { context, ...reported } = statusAnyway(dir);
-    const said = lastWords(visit, dir);
-    return { ...nothing, ...reported, context: { ...keys, ...context }, ...said };
+    const status = readStatus(join(dir, STATUS_FILE));
+    // An unreadable status file of a failed step adds nothing.
+    const { context, reported } = status.ok ? status : { context: {}, reported: undefined };
+    // An exit status alone does not distinguish one failure from another.
+    const said = mayRepeat(visit)
+      ? lastText(join(dir, ATTEMPT_FILE.output), SAID_BYTES_MAX)
+      : undefined;
+    return { ...nothing, context: { ...keys, ...context }, ...defined({ reported, said }) };
   }
   const found = await checkEvidence(site, visit, dir, ending.checkExit);
   const checked = { ...nothing, ...findings(found) };
   const message = checkProblem(found);
   if (message !== undefined) {
-    const said = mayRepeat(visit) ? { said: checkWords(found) } : {};
-    return { ...checked, problem: { reason: "check", message }, ...said };
+    const said = mayRepeat(visit) ? failedOutput(found) : undefined;
+    return { ...checked, problem: { reason: "check", message }, ...defined({ said }) };
   }
   const result = await collectResult(site, visit, dir, answer);
   if ("problem" in result) return { ...checked, ...result };
@@ -104,7 +109,7 @@ export async function collectResult(
   return {
     outputs,
     context: { ...context.values, ...status.context },
-    ...(reported === undefined ? {} : { reported }),
+    ...defined({ reported }),
   };
 }
 
@@ -115,24 +120,6 @@ function reportOf({ plan }: LaunchInput, dir: string, answer: Json | undefined) 
   return answers ? statusInAnswer(answer) : readStatus(file);
 }
 
-/** The report of a failed step; an unreadable status file adds nothing. */
-function statusAnyway(dir: string): Pick<Exited, "context" | "reported"> {
-  const status = readStatus(join(dir, STATUS_FILE));
-  if (!status.ok) return { context: {} };
-  const { context, reported } = status;
-  return reported === undefined ? { context } : { context, reported };
-}
-
-/** The end of the output of a step that may repeat: an exit status alone does not identify a failure. */
-function lastWords(visit: Visit, dir: string): { said?: string } {
-  if (!mayRepeat(visit)) return {};
-  return { said: lastText(join(dir, ATTEMPT_FILE.output), SAID_BYTES_MAX) };
-}
-
-async function keepOutput({ dir }: LaunchInput, path: string): Promise<Output | undefined> {
-  return (await import("../../workspace/artifact.ts")).keepArtifact(dir.artifacts, path);
-}
-
 async function findOutputs(
   site: LaunchInput,
   visit: Visit,
@@ -141,13 +128,12 @@ async function findOutputs(
   if (outside !== undefined) return { reason: "output", message: outside };
   const found: Record<string, Output> = {};
   for (const [name, path] of Object.entries(outputPaths(site, visit))) {
-    const facts = await keepOutput(site, path);
+    const { keepArtifact } = await import("../../workspace/artifact.ts");
+    const facts = await keepArtifact(site.dir.artifacts, path);
     if (facts === undefined) {
       const shown = relative(workDirOf(site, visit), path);
-      return {
-        reason: "output",
-        message: `it wrote no output "${name}": there is no file ${shown}`,
-      };
+      const message = `it wrote no output "${name}": there is no file ${shown}`;
+      return { reason: "output", message };
     }
     found[name] = facts;
   }
@@ -216,7 +202,7 @@ async function checkEvidence(
   const found: CheckEvidence[] = [];
   let commands = 0;
   for (const check of checksOf(stepOf(visit))) {
-    const meaning = check.onFail === undefined ? {} : { onFail: check.onFail };
+    const meaning = defined({ onFail: check.onFail });
     if (check.kind === "schema") {
       found.push({ ...(await checkSchema(site, visit, check)), ...meaning });
     } else if (check.kind === "command") {
@@ -236,8 +222,8 @@ export function checkProblem(found: readonly CheckEvidence[]): string | undefine
   return failed.map(({ message = "it did not pass" }) => message).join("; ");
 }
 
-/** A text that distinguishes one failure of the checks from another. */
-function checkWords(found: readonly CheckEvidence[]): string {
+/** The output of the failed checks, which distinguishes one failure from another. */
+function failedOutput(found: readonly CheckEvidence[]): string {
   return found.flatMap((one) => (fails(one) ? [one.output ?? ""] : [])).join("\n");
 }
 

@@ -1,7 +1,7 @@
 /**
  * Compares the outputs of steps with their hashes before a run resumes.
  *
- * Owns: the result for each output: restored from its kept copy, reported, or missing.
+ * Owns: what happens to each output: it is restored from its kept copy, reported, or missing.
  * Does not: choose which outputs are checked (core/outputs.ts) or refuse anything.
  * Invariants:
  * - engine/U1 In the project itself, an existing file is never overwritten.
@@ -18,7 +18,7 @@ import {
 } from "../../workspace/artifact.ts";
 
 interface OutputCheck {
-  /** Sentences about the findings and changes. */
+  /** Sentences about what was found and changed. */
   readonly lines: readonly string[];
   /** Outputs whose file and kept copy are both missing. */
   readonly gone: readonly CurrentOutput[];

@@ -1,13 +1,13 @@
 /**
- * The printed output of an attempt as values: the end of the output, the answer of an agent that is
- * only a command, and the value for `capture`.
+ * The output of an attempt as values: the end of the output, the answer of an agent that is only a
+ * command, and the value for `capture`.
  *
  * Owns: reading these values from the attempt's files, and their limits.
  * Does not: judge the other evidence (evidence.ts), or decide what follows.
  * Invariants:
  * - engine/N4 A value is the printed text, unaltered (engine/N2). A value that exceeds its limit or
- *   has the wrong form fails the attempt; only `output` and the answer of a command are documented
- *   as the end of a text.
+ *   has the wrong form fails the attempt; only `output` and the answer of a command are the end of a
+ *   longer text, as their documentation says.
  */
 import { join } from "node:path";
 import { checksFound, fails } from "../../core/attempt/check.ts";
@@ -32,8 +32,8 @@ const CAPTURE_BYTES_MAX = 256 * 1024;
 
 type Exited = Extract<Ending, { how: "exited" }>;
 
-/** The kind of work: a command, or an agent whose stream was read. */
-export type Worker = "command" | "agent";
+/** What did the work: a command, or an agent whose stream was read. */
+type Worker = "command" | "agent";
 
 /** The ending of an attempt with its printed values. */
 export function withPrinted(

@@ -1,9 +1,9 @@
 /**
- * The status.json of a stage of a DOT pipeline. The language and its prompts put it in several
- * places: the stage's folder in the run directory, and the directory in which the stage works. The
- * file becomes the status file of the attempt, as if the stage had written it there.
+ * The status.json of a stage of a DOT pipeline. The stage may write it to its folder in the run
+ * directory, or to the directory in which it works. The file becomes the status file of the attempt, as
+ * if the stage had written it there.
  *
- * Owns: these places, and which file counts.
+ * Owns: the paths of these files, and which file counts.
  * Does not: parse a report (status-file.ts).
  * Invariants:
  * - stage-status/S1 A file counts only if this attempt wrote it: its inode, size or times differ
@@ -36,9 +36,9 @@ export function prepareStage(site: LaunchInput, visit: Visit, at: AttemptRef): v
   for (const folder of stageFolders(site, visit)) makeFolder(folder);
   keepEarlierReport(site, visit, at);
   const own = join(dir, STATUS_FILE);
-  const places = [own, ...reportPlaces(site, visit), workPlace(site, visit)];
-  const before = places.map((path) => [path, identityOf(path)] as const);
-  const old = oldText(workPlace(site, visit));
+  const paths = [own, ...reportPaths(site, visit), workPath(site, visit)];
+  const before = paths.map((path) => [path, identityOf(path)] as const);
+  const old = oldText(workPath(site, visit));
   if (old !== undefined) fs.writeFileSync(join(dir, OLD_FILE), old, { mode: 0o600 });
   const text = JSON.stringify(Object.fromEntries(before));
   fs.writeFileSync(join(dir, BEFORE_FILE), text, { mode: 0o600 });
@@ -52,10 +52,10 @@ function makeFolder(folder: string): void {
   }
 }
 
-/** An agent that continues a conversation does not report again what it has reported there. */
+/** In these cases an agent does not repeat a report that it has given in the conversation. */
 const CONTINUED: ReadonlySet<string> = new Set(["interrupted", "permitted", "correct"]);
 
-/** The report before an interruption counts, unless the agent replaces it. */
+/** Keeps the report of the last attempt, which counts unless the agent replaces it. */
 function keepEarlierReport(site: LaunchInput, visit: Visit, at: AttemptRef): void {
   const { kind, says = "" } = visit.conversation?.conversation ?? {};
   if (kind !== "continue" || !CONTINUED.has(says)) return;
@@ -63,7 +63,7 @@ function keepEarlierReport(site: LaunchInput, visit: Visit, at: AttemptRef): voi
   keep(join(before, STATUS_FILE), join(attemptDirOf(site.dir, at), STATUS_FILE));
 }
 
-/** Makes the report of a stage that ended the status file of its attempt. */
+/** Makes the report of a stage that has ended the status file of its attempt. */
 export function takeStageStatus(site: LaunchInput, visit: Visit, dir: string): void {
   const noted = textOf(join(dir, BEFORE_FILE));
   const parsed = noted === undefined ? undefined : parseJson(noted);
@@ -75,13 +75,13 @@ export function takeStageStatus(site: LaunchInput, visit: Visit, dir: string): v
   };
   const own = join(dir, STATUS_FILE);
   const lacksOwn = (): boolean => !isNew(own);
-  const reported = reportPlaces(site, visit).find(isNew);
+  const reported = reportPaths(site, visit).find(isNew);
   if (reported !== undefined && lacksOwn()) keep(reported, own);
-  const place = workPlace(site, visit);
-  if (!isNew(place) || !looksLikeReport(place)) return;
-  if (lacksOwn()) keep(place, own);
+  const path = workPath(site, visit);
+  if (!isNew(path) || !looksLikeReport(path)) return;
+  if (lacksOwn()) keep(path, own);
   failpoint("stage-status.kept");
-  putBack(place, join(dir, OLD_FILE));
+  putBack(path, join(dir, OLD_FILE));
 }
 
 /** The folders of a stage in the run directory: in a branch, that of its node too. */
@@ -89,12 +89,12 @@ function stageFolders(site: LaunchInput, visit: Visit): readonly string[] {
   return [...new Set([stageDir(site, visit), join(logsRoot(site), stepOf(visit).id)])];
 }
 
-function reportPlaces(site: LaunchInput, visit: Visit): readonly string[] {
+function reportPaths(site: LaunchInput, visit: Visit): readonly string[] {
   return stageFolders(site, visit).map((folder) => join(folder, STATUS_FILE));
 }
 
 /** The status.json in the directory in which a stage works. */
-function workPlace(site: LaunchInput, visit: Visit): string {
+function workPath(site: LaunchInput, visit: Visit): string {
   return join(workDirOf(site, visit), STATUS_FILE);
 }
 
@@ -105,7 +105,7 @@ function identityOf(path: string): string | undefined {
   return [stat.dev, stat.ino, stat.size, stat.mtimeNs, stat.ctimeNs].join(" ");
 }
 
-/** True for a report, and for a text that is no JSON: a damaged report must not count as success. */
+/** True for a report, and for a text that is not JSON: a damaged report must not count as success. */
 function looksLikeReport(path: string): boolean {
   if ((fs.statSync(path, { throwIfNoEntry: false })?.size ?? 0) > STATUS_BYTES_MAX) return false;
   const text = textOf(path);
@@ -119,13 +119,7 @@ function keep(path: string, own: string): void {
   const draft = `${own}.new`;
   const bytes = bytesOf(path);
   if (bytes === undefined) return;
-  const fd = fs.openSync(draft, "w", 0o600);
-  try {
-    fs.writeSync(fd, bytes);
-    fs.fsyncSync(fd);
-  } finally {
-    fs.closeSync(fd);
-  }
+  fs.writeFileSync(draft, bytes, { mode: 0o600, flush: true });
   fs.renameSync(draft, own);
 }
 

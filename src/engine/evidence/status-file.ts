@@ -55,7 +55,7 @@ export function isReport(value: unknown): boolean {
   return isObject(value) && names.some((name) => Object.hasOwn(value, name));
 }
 
-/** True for an answer that says where to continue; `status` is too common a word to say that. */
+/** True for an answer that names the next edge. A field `status` counts only with a known outcome. */
 function isRouting(value: unknown): value is Readonly<Record<string, unknown>> {
   if (!isObject(value)) return false;
   const { status } = value;

@@ -12,7 +12,7 @@ export interface FactWriter {
 }
 
 /**
- * Carries out operations of some types. It reports facts and does not change the run itself (E2).
+ * Carries out operations of some types. It reports facts and does not change the run itself.
  * Nothing outlives `close`: no timer, no watcher, no promise. The processes of steps live on.
  */
 export interface Executor<T extends Operation["type"]> {

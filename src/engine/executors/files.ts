@@ -63,7 +63,7 @@ const PATHS_MAX = 100;
 /** How often a merge or a restore starts again because the files changed meanwhile. */
 const ROUNDS_MAX = 3;
 const PATHS_SHOWN_MAX = 5;
-/** More git processes at a time would only wait for the disk. */
+/** How many operations run at a time; more git processes would only wait for the disk. */
 const AT_ONCE_MAX = 8;
 /** How many snapshots are stored as single files before they are packed. */
 export const PACK_EVERY = 50;
@@ -228,13 +228,13 @@ export class FilesExecutor implements Executor<FilesOperation["type"]> {
     return { type: "reused", at, workspace, ...report };
   }
 
-  /** A snapshot that an earlier owner took but could not record is used as it is. */
+  /** The snapshot that an earlier owner took but could not record, if there is one. */
   async #keptBefore(serves: Served): Promise<string | undefined> {
     const [kept] = await listRefs(this.store, this.#ref(snapshotName(serves)));
     return kept?.commit;
   }
 
-  /** The files that an attempt starts with, after the current ones are set aside. */
+  /** The tree that an attempt wants instead of the files that are set aside. */
   async #treeWantedBy(at: AttemptRef | undefined): Promise<string | undefined> {
     const base = at && findVisit(this.#options.run, at)?.base;
     return base === undefined ? undefined : (await readSnapshot(this.store, base)).tree;
@@ -283,7 +283,7 @@ export class FilesExecutor implements Executor<FilesOperation["type"]> {
       if (paths.length > 0) continue;
       return { ok: true, snapshot: { ...theirs, commit: result.commit }, theirs: theirs.commit };
     }
-    // Another program changes these files faster than they can be merged.
+    // Another program changes these files again and again.
     return { ok: false, paths: paths.slice(0, PATHS_MAX), base, theirs };
   }
 

@@ -2,11 +2,11 @@
  * The gates executor: reads answers from the inbox. A person at the terminal, the timeout and
  * `--auto-approve` add their answers to the inbox as well.
  *
- * Owns: the path of an answer from the inbox, which says which one counts (journal/H1), to the
- * loop.
+ * Owns: the path of an answer from the inbox, which decides which answer counts (journal/H1), to the
+ *   loop.
  * Does not: decide what follows (core/attempt/gate.ts).
  * Invariants:
- * - engine/E6 An answer becomes a fact only after the inbox recorded it as the first, so the next
+ * - engine/E6 An answer becomes a fact only after the inbox has recorded it as the first one, so the next
  *   owner finds the answers of an owner that died in between.
  */
 import type { OperationOf } from "../../core/action.ts";
@@ -37,7 +37,7 @@ export class GateExecutor implements Executor<"expire"> {
   readonly #options: GatesOptions;
   /** Attempts whose answer was reported and is not part of the run yet. */
   readonly #taken = new Set<string>();
-  /** Answers of this process whose recording is under way. */
+  /** Answers of this process that are being recorded. */
   readonly #pending = new Set<Promise<unknown>>();
 
   constructor(options: GatesOptions) {

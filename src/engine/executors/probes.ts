@@ -26,10 +26,8 @@ import type {
   StepProcess,
 } from "../../runner/process/step-process.ts";
 import { ATTEMPT_VARIABLE, attemptMarker, sweep } from "../../runner/process/sweep.ts";
-import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { renderShell } from "../../util/shell.ts";
-import { TemplateError } from "../../util/template.ts";
 import { collectEvidence } from "../evidence/evidence.ts";
 import { STATUS_FILE } from "../evidence/status-file.ts";
 import {
@@ -38,7 +36,7 @@ import {
   CONTEXT_FILE,
   environmentOf,
   evaluatorAt,
-  LaunchError,
+  isStepMistake,
   type LaunchInput,
   limitsOf,
   prepareFolder,
@@ -91,7 +89,7 @@ export class ProbeExecutor implements Executor<"probe"> {
       if (this.#closed) process.stop("at-once");
       return process.ended.finally(() => this.#probes.delete(process));
     };
-    askProbe({ site: site(), visit, at, start }).then(
+    askProbe(site(), visit, at, start).then(
       (fact) => writer.post(fact),
       (error: unknown) => writer.fail(error),
     );
@@ -105,15 +103,13 @@ export class ProbeExecutor implements Executor<"probe"> {
   }
 }
 
-interface Asked {
-  readonly site: LaunchInput;
-  readonly visit: Visit;
-  readonly at: AttemptRef;
-  readonly start: (launch: Launch) => Promise<ProcessEnding>;
-}
-
 /** Runs the probe of an attempt to its end. */
-async function askProbe({ site, visit, at, start }: Asked): Promise<Probed> {
+async function askProbe(
+  site: LaunchInput,
+  visit: Visit,
+  at: AttemptRef,
+  start: (launch: Launch) => Promise<ProcessEnding>,
+): Promise<Probed> {
   const id = `${attemptIdOf(site.run.id, at)}/${PROBE_DIR}`;
   const folder = join(attemptDirOf(site.dir, at), PROBE_DIR);
   if (existsSync(folder)) await sweep(attemptMarker(id));
@@ -172,10 +168,7 @@ function probeLaunch(
       separateStderr: true,
     };
   } catch (error) {
-    const known = [ExpressionError, TemplateError, LaunchError].some(
-      (kind) => error instanceof kind,
-    );
-    if (!known || !(error instanceof Error)) throw error;
+    if (!isStepMistake(error)) throw error;
     return { problem: `its probe cannot be asked: ${error.message}` };
   }
 }

@@ -57,7 +57,7 @@ interface Held {
 export class ProcessExecutor implements Executor<ProcessOperation["type"]> {
   readonly #options: ProcessOptions;
   readonly #processes = new Map<string, Held>();
-  /** Requested stops of attempts whose process is not started yet. */
+  /** Stops that were requested before the process of the attempt was started. */
   readonly #early = new Map<string, "now" | "after-turn">();
   #closed = false;
 
@@ -241,7 +241,7 @@ export class ProcessExecutor implements Executor<ProcessOperation["type"]> {
     const hasCommands = checksOf(stepOf(visit)).some(({ kind }) => kind === "command");
     const isHandover = visit.conversation?.conversation?.says === "relay";
     if (!hasCommands || isHandover || visit.submitted !== undefined) return false;
-    // What it was to leave running is gone.
+    // The processes that it was to leave running are gone.
     if (stepOf(visit).leavesRunning === true) return false;
     if (readCause(dir) !== undefined || hasEndedRound(dir)) return false;
     return isUnchecked(dir) || (agents?.serves(visit) === true && agents.hasAnswered(visit, at));

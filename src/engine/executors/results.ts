@@ -43,12 +43,11 @@ import { checksOf, type Step } from "../../plan/plan.ts";
 import { assert } from "../../util/assert.ts";
 import { formatBytes } from "../../util/bytes.ts";
 import { defined } from "../../util/defined.ts";
-import { ExpressionError } from "../../util/expression.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, type Json, sha256 } from "../../util/json.ts";
 import { redactJson, redactorOf } from "../../util/secrets.ts";
 import { renderShell } from "../../util/shell.ts";
-import { renderText, TemplateError } from "../../util/template.ts";
+import { renderText } from "../../util/template.ts";
 import {
   artifactPath,
   describeFile,
@@ -69,7 +68,7 @@ import { secretsOf } from "../evidence/evidence.ts";
 import {
   earlierOutputs,
   evaluatorAt,
-  LaunchError,
+  isStepMistake,
   type LaunchInput,
   outputPaths,
   rootOf,
@@ -219,10 +218,7 @@ function valueIfKnown<T>(value: () => T): T | undefined {
   try {
     return value();
   } catch (error) {
-    const known = [ExpressionError, TemplateError, LaunchError].some(
-      (kind) => error instanceof kind,
-    );
-    if (known) return undefined;
+    if (isStepMistake(error)) return undefined;
     throw error;
   }
 }

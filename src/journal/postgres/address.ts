@@ -6,8 +6,10 @@
  *   server is verified with its name; only on this machine there is no network to protect.
  * Does not: connect.
  */
+
 import { readFileSync } from "node:fs";
 import type { ClientConfig } from "pg";
+import { defined } from "../../util/defined.ts";
 import { guarded, JournalError } from "../journal-error.ts";
 
 /** The settings of `sslmode`; those of libpq that may fall back to no encryption are refused. */
@@ -59,9 +61,7 @@ function sslOf(host: string, params: URLSearchParams): ClientConfig["ssl"] {
     // The driver gives tls only a socket; without this, the name of an IP address is not checked.
     ...{ host },
     rejectUnauthorized: mode !== "require",
-    ...(ca === undefined ? {} : { ca }),
-    ...(cert === undefined ? {} : { cert }),
-    ...(key === undefined ? {} : { key }),
+    ...defined({ ca, cert, key }),
     ...(mode === "verify-ca" ? { checkServerIdentity: () => undefined } : {}),
   };
 }

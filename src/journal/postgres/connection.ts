@@ -14,7 +14,9 @@
  *   repeated only with `isAgain`, by which it recognises its own work; a commit is looked up by the
  *   id of its transaction.
  */
+
 import pg from "pg";
+import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { fileCodeOf, JournalError, type JournalErrorCode } from "../journal-error.ts";
 import type { Row } from "../rows.ts";
@@ -261,8 +263,7 @@ async function send(client: pg.ClientBase, statement: Statement): Promise<readon
   const result: unknown = await client.query({
     text,
     ...(values === undefined ? {} : { values: [...values] }),
-    ...(name === undefined ? {} : { name }),
-    ...(timeoutMs === undefined ? {} : { query_timeout: timeoutMs }),
+    ...defined({ name, query_timeout: timeoutMs }),
   });
   const last = (Array.isArray(result) ? result.at(-1) : result) as pg.QueryResult<Row>;
   return last.rows;

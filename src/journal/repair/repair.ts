@@ -11,11 +11,13 @@
  * - journal/X2 A repair does not take a run from a living owner.
  * - journal/X3 A repair of a journal that is whole changes nothing.
  */
+
 import * as fs from "node:fs";
 import { dirname, join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { EventOf, Owner, Recorded } from "../../core/event.ts";
 import type { RunStatus, SummaryChange } from "../../core/summary.ts";
+import { defined } from "../../util/defined.ts";
 import { failpoint } from "../../util/failpoint.ts";
 import { canonicalJson, sha256 } from "../../util/json.ts";
 import { encodeRecorded } from "../event-codec.ts";
@@ -273,9 +275,7 @@ function restoreRun(
     created: createdIn(events),
     events,
     summary: summaryOf(runId, found, events, notes, options),
-    ...(lease === undefined ? {} : { lease }),
-    ...(requests === undefined ? {} : { requests }),
-    ...(cleanedAt === undefined ? {} : { cleanedAt }),
+    ...defined({ lease, requests, cleanedAt }),
     source,
   };
 }

@@ -9,6 +9,7 @@
 import * as fs from "node:fs";
 import { DatabaseSync } from "node:sqlite";
 import type { Recorded } from "../../core/event.ts";
+import { defined } from "../../util/defined.ts";
 import { sha256 } from "../../util/json.ts";
 import { chainCrc, chainStart, decode, type StoredEvent } from "../event-codec.ts";
 import type { Request } from "../inbox.ts";
@@ -114,9 +115,7 @@ function salvageRuns(
     const asked = requests.get(key);
     runs.set(runId, {
       events: wholeEvents(runId, events.get(key) ?? new Map()),
-      ...(lease === undefined ? {} : { lease }),
-      ...(asked === undefined ? {} : { requests: asked }),
-      ...(cleanedAt === undefined ? {} : { cleanedAt }),
+      ...defined({ lease, requests: asked, cleanedAt }),
     });
   }
   return runs;
