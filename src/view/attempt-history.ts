@@ -1,14 +1,17 @@
 /**
- * Every attempt of a run with its start and its end: a fold over the events. A `Run` keeps only the
- * newest state of a visit; reports and receipts need all attempts. Then what is known of one attempt
- * besides its result, in words and as JSON: what the step reported, the briefing of its agent,
- * processes that it left running, and secrets that it stored.
+ * Every attempt of a run with its start, its end and the time that it worked: a fold over the events. A
+ * `Run` keeps only the newest state of a visit; reports and receipts need all attempts. Then what is known
+ * of one attempt besides its result, in words and as JSON: what the step reported, the briefing of its
+ * agent, processes that it left running, and secrets that it stored.
+ *
+ * Invariants:
+ * - view/T1 Time without an owner is not working time, as in `run.workedMs`; a clock that was set
+ *   back counts as no time.
  */
 import type {
   AttemptEnd,
   AttemptRef,
   Briefing,
-  EventOf,
   Exposure,
   FailureReason,
   LeftRunning,
@@ -18,6 +21,7 @@ import type {
   StepReport,
 } from "../core/event.ts";
 import { attemptText, stepPath, visitText } from "../core/step-path.ts";
+import { defined } from "../util/defined.ts";
 import type { JsonObject } from "../util/json.ts";
 import { confirmedText, messageText } from "./failure-text.ts";
 import { cutText, plainText, shortList } from "./text.ts";
@@ -25,7 +29,9 @@ import { cutText, plainText, shortList } from "./text.ts";
 export interface Attempt {
   readonly at: AttemptRef;
   readonly startedAt: number;
+  /** Absent while it runs, as far as the journal knows. */
   readonly endedAt?: number;
+  readonly workedMs: number;
   readonly outcome:
     | "running"
     | "completed"
@@ -65,105 +71,96 @@ export function attemptEnd(event: RunEvent): AttemptEnd | undefined {
   }
 }
 
-const OUTCOMES = {
-  "step.completed": "completed",
-  "step.failed": "failed",
-  "step.lost": "lost",
-  "step.paused": "paused",
-  "step.interrupted": "interrupted",
-  "step.continued": "continued",
-  "step.relayed": "relayed",
-  "step.submitted": "submitted",
-  "step.conflicted": "conflicted",
-} as const satisfies Readonly<Record<AttemptEnd["type"], Attempt["outcome"]>>;
-
-/** How an attempt ended. */
-export function attemptOutcome({ type }: AttemptEnd): Attempt["outcome"] {
-  return OUTCOMES[type];
-}
-
 /** The attempts of each visit (`fix@2`), in order. */
 export function attemptHistory(
   events: Iterable<Recorded>,
 ): ReadonlyMap<string, readonly Attempt[]> {
-  const history = new Map<string, Attempt[]>();
+  return Map.groupBy(attemptsOf(events), ({ at }) => visitText(at));
+}
+
+interface Draft extends Omit<Attempt, "workedMs"> {
+  workedMs: number;
+  /** When working time began that is not counted yet; infinite while nothing works. */
+  since: number;
+}
+
+/** Every attempt of a run, in the order of their starts. */
+export function attemptsOf(events: Iterable<Recorded>): readonly Attempt[] {
+  const drafts = new Map<string, Draft>();
+  let last = 0;
   for (const { event, time } of events) {
     if (event.type === "step.started") {
-      const { scope, step, visit, attempt } = event;
-      const begun: Attempt = {
+      const { scope, step, visit, attempt, wake } = event;
+      drafts.set(attemptText(event), {
         at: { scope, step, visit, attempt },
         startedAt: time,
-        outcome: event.wake === undefined ? "running" : "waiting",
-      };
-      const key = visitText(event);
-      const known = history.get(key);
-      if (known === undefined) history.set(key, [begun]);
-      else known.push(begun);
-    }
-    if (event.type === "step.asked") {
-      const attempts = history.get(visitText(event)) ?? [];
-      const open = attempts[event.attempt - 1];
-      const message = event.question;
-      if (open) attempts[event.attempt - 1] = { ...open, outcome: "asked", message };
-    }
-    if (event.type === "step.uncertain") {
-      const attempts = history.get(visitText(event)) ?? [];
-      const open = attempts[event.attempt - 1];
-      const { message, spent } = event;
-      const used = spent === undefined ? {} : { spent };
-      // Its receipt, if any, follows when the effect is settled.
-      if (open) {
-        const ended = { ...open, endedAt: time, outcome: "uncertain", message, ...used } as const;
-        attempts[event.attempt - 1] = ended;
+        workedMs: 0,
+        outcome: wake === undefined ? "running" : "waiting",
+        since: wake === undefined ? time : Number.POSITIVE_INFINITY,
+      });
+    } else if (event.type === "run.opened") {
+      for (const draft of drafts.values()) {
+        draft.workedMs += Math.max(0, last - draft.since);
+        if (Number.isFinite(draft.since)) draft.since = time;
+      }
+    } else if ("attempt" in event) {
+      const key = attemptText(event);
+      const draft = drafts.get(key);
+      const change = changeBy(event, time);
+      if (draft !== undefined && change !== undefined) {
+        const { at, startedAt, spent, since } = draft;
+        const workedMs = draft.workedMs + Math.max(0, time - since);
+        const known = { at, startedAt, workedMs, ...defined({ spent }) };
+        drafts.set(key, { ...known, ...change, since: Number.POSITIVE_INFINITY });
       }
     }
-    const end = attemptEnd(event);
-    if (end !== undefined) close(history.get(visitText(end)) ?? [], end, time);
+    last = time;
   }
-  return history;
+  return Array.from(drafts.values(), ({ since, ...attempt }) => {
+    return { ...attempt, workedMs: attempt.workedMs + Math.max(0, last - since) };
+  });
 }
 
-function close(attempts: Attempt[], end: AttemptEnd, time: number): void {
-  const open = attempts[end.attempt - 1];
-  if (open !== undefined) attempts[end.attempt - 1] = ended(open, end, time);
+type Change = Omit<Attempt, "at" | "startedAt" | "workedMs">;
+
+/** How an event changes its attempt; undefined when the attempt continues to work. */
+function changeBy(event: RunEvent, time: number): Change | undefined {
+  if (event.type === "step.asked") return { outcome: "asked", message: event.question };
+  if (event.type === "step.uncertain") {
+    const { message, spent } = event;
+    return { endedAt: time, outcome: "uncertain", message, ...defined({ spent }) };
+  }
+  const end = attemptEnd(event);
+  return end && { endedAt: time, ...defined({ spent: end.spent }), ...outcomeOf(end) };
 }
 
-function ended(open: Attempt, end: AttemptEnd, time: number): Attempt {
-  const { spent = open.spent } = end;
-  const closed = { ...open, endedAt: time, ...(spent === undefined ? {} : { spent }) };
+function outcomeOf(end: AttemptEnd): Pick<Attempt, "outcome" | "exit" | "reason" | "message"> {
   switch (end.type) {
-    case "step.completed":
-      return completed(closed, end);
+    case "step.completed": {
+      const { exit, settledBy, identity } = end;
+      // A completion that a probe or a person confirmed has no exit status.
+      if (settledBy === undefined) return { outcome: "completed", exit };
+      return { outcome: "completed", message: confirmedText(settledBy, identity) };
+    }
     case "step.failed": {
       const { reason, message, exit } = end;
-      const failed = { ...closed, outcome: "failed", reason, message } as const;
-      return exit === undefined ? failed : { ...failed, exit };
+      return { outcome: "failed", reason, message, ...defined({ exit }) };
     }
     case "step.lost":
-      return { ...closed, outcome: "lost", message: end.message };
+      return { outcome: "lost", message: end.message };
     case "step.paused":
-      return { ...closed, outcome: "paused", message: `${end.reason}: ${end.message}` };
+      return { outcome: "paused", message: `${end.reason}: ${end.message}` };
     case "step.interrupted":
-      return { ...closed, outcome: "interrupted", message: end.message };
+      return { outcome: "interrupted", message: end.message };
     case "step.conflicted":
-      return { ...closed, outcome: "conflicted", message: end.message };
+      return { outcome: "conflicted", message: end.message };
     case "step.continued":
-      return { ...closed, outcome: "continued", message: end.ask.why };
-    case "step.submitted": {
-      const message = end.message ?? "finished, and handed to its judge";
-      return { ...closed, outcome: "submitted", message };
-    }
+      return { outcome: "continued", message: end.ask.why };
+    case "step.submitted":
+      return { outcome: "submitted", message: end.message ?? "finished, and handed to its judge" };
     case "step.relayed":
-      return { ...closed, outcome: "relayed", message: `handed over in ${end.checkpoint.path}` };
+      return { outcome: "relayed", message: `handed over in ${end.checkpoint.path}` };
   }
-}
-
-/** A completion that a probe or a person confirmed has no exit status. */
-function completed(closed: Attempt, end: EventOf<"step.completed">): Attempt {
-  const { message: _, ...rest } = closed;
-  const { exit, settledBy, identity } = end;
-  if (settledBy === undefined) return { ...rest, outcome: "completed", exit };
-  return { ...rest, outcome: "completed", message: confirmedText(settledBy, identity) };
 }
 
 /** The start of each open attempt, for a follower that shows how long an attempt took. */

@@ -5,9 +5,10 @@ import { describe, expect, test } from "vitest";
 import { EVENT_VERSION, type Recorded } from "../../src/core/event.ts";
 import { replay } from "../../src/core/evolve.ts";
 import { isObject } from "../../src/util/json.ts";
+import { attemptsOf } from "../../src/view/attempt-history.ts";
 import { reportHtml } from "../../src/view/report/html.ts";
 import { reportMarkdown } from "../../src/view/report/markdown.ts";
-import { attemptSpans, type RunReport, runReport } from "../../src/view/report/report.ts";
+import { type RunReport, runReport } from "../../src/view/report/report.ts";
 import { reportJson } from "../../src/view/report/report-json.ts";
 import { ROWS_MAX, shortened } from "../../src/view/report/sections.ts";
 import { planOf as arrowPlan, graphOf } from "../core/plans.ts";
@@ -374,7 +375,7 @@ describe("a report of any run", () => {
         now: run.updatedAt,
         events: recorded,
       });
-      const open = attemptSpans(recorded).filter(({ endedAt }) => endedAt === undefined);
+      const open = attemptsOf(recorded).filter(({ endedAt }) => endedAt === undefined);
       const worked = story.bars
         .filter(({ composite, endedAt }) => !composite && endedAt !== undefined)
         .reduce((sum, { workedMs }) => sum + workedMs, 0);

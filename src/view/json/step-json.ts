@@ -8,14 +8,13 @@
 import { checksFound } from "../../core/attempt/check.ts";
 import type { AttemptEnd, CheckEvidence, Recorded, RunEvent } from "../../core/event.ts";
 import { type Instances, type Run, stepOf, type Visit } from "../../core/run.ts";
-import { attemptText, stepPath, visitText } from "../../core/step-path.ts";
+import { attemptText, stepPath } from "../../core/step-path.ts";
 import { stepStateOf } from "../../core/summary.ts";
 import type { Step } from "../../plan/plan.ts";
 import type { Json } from "../../util/json.ts";
-import { type Attempt, attemptEnd, attemptHistory } from "../attempt-history.ts";
+import { type Attempt, attemptEnd, attemptsOf } from "../attempt-history.ts";
 import type { Explained } from "../explain.ts";
 import { checkJson } from "../failure-text.ts";
-import { type AttemptSpan, attemptSpans } from "../report/report.ts";
 import { resultText } from "../show.ts";
 import { elapsedOf, type Liveness, STEP_STYLES, stateWord } from "../step-status.ts";
 import { type StepNode, stepTree } from "../step-tree.ts";
@@ -48,7 +47,7 @@ export function stepAttemptsJson(
 ): readonly AttemptJson[] {
   const { step } = input.explained;
   const events = input.events.filter(({ event }) => isOf(event, step));
-  const spans = new Map(attemptSpans(input.events).map((span) => [attemptText(span.at), span]));
+  const history = new Map(attemptsOf(input.events).map((one) => [attemptText(one.at), one]));
   const works = new Map(workHistory(events).map((work) => [attemptText(work.at), work]));
   const ends = new Map(
     events.flatMap((recorded): [string, Recorded<AttemptEnd>][] => {
@@ -56,14 +55,13 @@ export function stepAttemptsJson(
       return end === undefined ? [] : [[attemptText(end), { ...recorded, event: end }]];
     }),
   );
-  const history = attemptHistory(events);
   const attempts = events.flatMap(({ event }) => {
     if (event.type !== "step.started") return [];
     const name = attemptText(event);
-    const attempt = history.get(visitText(event))?.[event.attempt - 1];
+    const attempt = history.get(name);
     if (attempt === undefined) return [];
     const facts = {
-      ...{ attempt, span: spans.get(name), work: works.get(name), end: ends.get(name) },
+      ...{ attempt, work: works.get(name), end: ends.get(name) },
       session: sessionOf(events, event),
     };
     return [{ ...attemptJson(input, event, facts), ...filesOf(event) }];
@@ -77,7 +75,6 @@ function isOf(event: RunEvent, step: string): boolean {
 
 interface AttemptFacts {
   readonly attempt: Attempt;
-  readonly span: AttemptSpan | undefined;
   readonly work: AttemptWork | undefined;
   readonly end: Recorded<AttemptEnd> | undefined;
   readonly session: string | undefined;
@@ -86,7 +83,7 @@ interface AttemptFacts {
 function attemptJson(
   { run, explained, engineVersion }: StepInput,
   at: Started,
-  { attempt, span, work, end, session }: AttemptFacts,
+  { attempt, work, end, session }: AttemptFacts,
 ): Omit<AttemptJson, keyof AttemptFiles> {
   const name = attemptText(at);
   const event = end?.event;
@@ -97,7 +94,7 @@ function attemptJson(
     status: attempt.outcome,
     started_at: isoText(attempt.startedAt),
     ended_at: timeJson(attempt.endedAt),
-    worked_ms: span?.workedMs ?? 0,
+    worked_ms: attempt.workedMs,
     exit: attempt.exit ?? null,
     reason: attempt.reason ?? null,
     message: attempt.message ?? null,

@@ -19,7 +19,7 @@ import { rejectedText, reusedText } from "../reuse-text.ts";
 import { type Liveness, STEP_STYLES, visitStatus } from "../step-status.ts";
 import { countText } from "../text.ts";
 
-export interface VisitEntry {
+interface VisitEntry {
   /** As in `fix@2`. */
   readonly path: string;
   readonly startedAt: number;
@@ -103,7 +103,7 @@ export function edgeTargets(run: Run, event: FollowedEdges): readonly string[] {
   return targetsOf(run, event).map(({ path, back }) => (back ? `${path} (back)` : path));
 }
 
-export interface Decision {
+interface Decision {
   readonly seq: number;
   readonly time: number;
   readonly what: string;
@@ -207,7 +207,7 @@ function edgesText(
   return `${visitText(event)} chose ${chosen} of ${countText(candidates.length, "edge")}${because}`;
 }
 
-export interface ContextWrite {
+interface ContextWrite {
   readonly seq: number;
   readonly time: number;
   /** The attempt that wrote it, as in `fix@2.3`. */
@@ -248,7 +248,7 @@ function forget(
   for (const key of [...(values?.keys() ?? [])]) if (!keep.includes(key)) values?.delete(key);
 }
 
-export interface Ownership {
+interface Ownership {
   readonly epoch: number;
   readonly owner: Owner;
   readonly from: number;
@@ -268,7 +268,8 @@ export function ownerHistory(events: Iterable<Recorded>, liveness: Liveness): re
   };
   const open = new OpenAttempts();
   for (const { event, time } of events) {
-    if (event.type === "run.opened") {
+    // An update and the resume after it open the run under one lease.
+    if (event.type === "run.opened" && event.epoch !== current?.epoch) {
       close(open.onlyAsk() ? ASKING : "ended without releasing the lease");
       current = { epoch: event.epoch, owner: event.owner, from: time, until: time };
       left = undefined;

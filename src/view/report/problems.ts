@@ -17,7 +17,7 @@ import { edgeTargets } from "./history.ts";
 /** `orphaned`: its owner had died, and the next owner found it or its result. */
 type ProblemKind = "failed" | "lost" | "paused" | "interrupted" | "orphaned";
 
-export interface Problem {
+interface Problem {
   readonly seq: number;
   readonly time: number;
   /** The attempt, as in `fix@2.3`. */
