@@ -104,7 +104,7 @@ async function readDot(
   texts: readonly ConfigurationText[],
 ): Promise<Built> {
   const { buildDotPlan, ownWorkspace } = await import("../../plan/attractor/build.ts");
-  const { plan, diagnostics } = await buildDotPlan(file, reading, extensions);
+  const { plan, diagnostics } = buildDotPlan(file, reading, extensions);
   if (texts.length === 0) return { ...defined({ plan }), diagnostics };
   const { shape, diagnostics: mistakes } = await configurationOf(texts);
   const all = [...mistakes, ...diagnostics];

@@ -74,8 +74,11 @@ export async function commitWork(directory: string, all: WorkToCommit): Promise<
 /** Waits while a process in the directory holds a lock of the worktree; false when it stays. */
 async function waitForLocks(directory: string, { gitDir }: Repository): Promise<boolean> {
   const deadline = performance.now() + LOCKED_MS_MAX;
-  while (["index.lock", "HEAD.lock"].some((name) => existsSync(join(gitDir, name)))) {
-    if (performance.now() > deadline || !isWorkedIn(directory)) return false;
+  const locked = (): boolean =>
+    ["index.lock", "HEAD.lock"].some((name) => existsSync(join(gitDir, name)));
+  while (locked()) {
+    // The process may have removed its lock and ended since the last look.
+    if (performance.now() > deadline || !isWorkedIn(directory)) return !locked();
     await setTimeout(LOCKED_PAUSE_MS);
   }
   return true;
