@@ -192,7 +192,7 @@ steps:
     expect(stderr).toContain("there is no file `gone.json`");
     expect(stderr).toContain("`no.json` is not JSON: ");
     expect(stderr).toContain("`on_fail` cannot be `maybe`");
-    expect(stderr).toContain("`bad.json` is no JSON Schema at type: ");
+    expect(stderr).toContain("`bad.json` is not a valid JSON Schema at type: ");
     expect(stderr).toContain("`check` has no checks");
   });
 });

@@ -226,7 +226,7 @@ describe("doctor FILE", () => {
       "· step work asks claude with `permissions: edit` (allowed: Bash(npm test:*))",
       "· step judge asks codex with `permissions: default` " +
         "(its sandbox is read-only: it can change no file)",
-      "p.yaml cannot run here: 1 thing missing",
+      "p.yaml cannot run here: 1 requirement missing",
       "",
     ]);
     install("codex");

@@ -203,7 +203,7 @@ it("ends an attach whose reader is gone, while the run continues", async () => {
 it.each([
   ["timeout", "it ran longer than its timeout", "timeout"],
   ["idle_timeout", "it wrote nothing for 200ms", "idle"],
-])("%s ends a step: status 5, and the way on", async (setting, words, reason) => {
+])("%s ends a step: status 5, and the command that continues", async (setting, words, reason) => {
   project.write(
     "p.yaml",
     `steps:
@@ -217,7 +217,7 @@ it.each([
 
   expect(result.exit, result.stderr).toBe(5);
   expect(result.stdout).toContain(`failed: step slow (1 attempt): ${words}`);
-  expect(result.stdout).toContain(`Continue: perdure resume ${id.slice(0, 8)}`);
+  expect(result.stdout).toContain(`Fix the cause, then continue: perdure resume ${id.slice(0, 8)}`);
   expect(project.stepProcesses()).toEqual([]);
   const file = project.path(".perdure", "runs", id, "receipts", "slow-shell.json");
   expect(JSON.parse(readFileSync(file, "utf8"))).toMatchObject({ status: "failed", reason });

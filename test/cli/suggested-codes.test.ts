@@ -66,7 +66,10 @@ const SHOWN: Readonly<
   "no-proc": NO_COMMAND,
   "no-program": SITUATION,
   "no-store": NO_COMMAND,
-  "of-fleet": { file: "../fleet/anywhere.test.ts", test: "steers a run from anywhere" },
+  "of-fleet": {
+    file: "../fleet/anywhere.test.ts",
+    test: "can be read and steered from any machine",
+  },
   "no-runs": SITUATION,
   "no-snapshots": SITUATION,
   "no-terminal": SITUATION,

@@ -369,6 +369,6 @@ describe("hooks", () => {
   });
   statement("9.7", "they are for the tool calls of an agent; on a tool node they are named", () => {
     const { diagnostics } = lowered(graph(`${tools('a["tool_hooks.pre"=y]')} start -> a -> exit`));
-    expect(diagnostics[0]?.message).toContain("hooks are for the calls of an agent");
+    expect(diagnostics[0]?.message).toContain("hooks are for the tool calls of an agent");
   });
 });

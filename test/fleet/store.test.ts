@@ -49,12 +49,12 @@ describe("perdure store init", () => {
   test("sets everything up, reports what it did, and may be repeated", async () => {
     const url = await newDatabase();
     const first = await as(url, "store", "init");
-    expect(first.stdout).toContain("Tables: made");
+    expect(first.stdout).toContain("Tables: created");
     expect(first.stdout).toContain("Lease: 12.0s");
     const repeated = await as(url, "store", "init", "--lease", "30s", "--json");
     expect(JSON.parse(repeated.stdout)).toMatchObject({ lease_ms: 30_000, missing_roles: [] });
     const again = await as(url, "store", "init");
-    expect(again.stdout).toContain("Tables: were there");
+    expect(again.stdout).toContain("Tables: up to date");
     expect(again.stdout).toContain("Lease: 30.0s");
     expect(again.stdout + again.stderr).not.toContain(new URL(url).password);
     for (const lease of ["1s", "1h", "soon"]) {
