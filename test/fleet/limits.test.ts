@@ -30,10 +30,13 @@ async function standing(group: string): Promise<readonly [number, number]> {
 async function waits(group: string, count: number): Promise<void> {
   const text = `select count(*)::int as n from perdure_queue.group_runs
     where group_name = '${group}' and parked_at is not null`;
-  await storeSays(`${count} runs of ${group} wait`, async () => {
-    const [row] = await runSql(fleet.url, text);
-    return Number(row?.n) === count;
-  });
+  await storeSays(
+    () => `${count} runs of ${group} wait`,
+    async () => {
+      const [row] = await runSql(fleet.url, text);
+      return Number(row?.n) === count;
+    },
+  );
 }
 
 /** Another worker looks for free slots; this happens after it has read who holds them. */

@@ -113,10 +113,13 @@ async function loginAt(url: string, role: string): Promise<string> {
 async function held(runId: string, seconds: number): Promise<void> {
   const text = `select held_until > now() + interval '${seconds} seconds' as long
     from perdure.pipeline_state where pipeline_id = '${runId}'`;
-  await storeSays("the lease is longer", async () => {
-    const [row] = await runSql(fleet.url, text);
-    return row?.long === true;
-  });
+  await storeSays(
+    () => "the lease is longer",
+    async () => {
+      const [row] = await runSql(fleet.url, text);
+      return row?.long === true;
+    },
+  );
 }
 
 describe("a login", () => {

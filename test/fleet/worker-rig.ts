@@ -144,11 +144,13 @@ export class Fleet extends PlainProject {
 
   /** Resolves when a run has this event, so often, and nobody owns it. */
   async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
-    await storeSays(`run ${runId} has ${type}`, async () => {
-      const lease = await this.journal.leases.of(runId);
-      if (lease?.owner !== undefined) return false;
-      const events = await this.events(runId);
-      return events.filter((event) => event.type === type).length >= times;
+    let seen: unknown;
+    const what = (): string => `run ${runId} has ${type}; it has ${JSON.stringify(seen)}`;
+    await storeSays(what, async () => {
+      const owner = (await this.journal.leases.of(runId))?.owner;
+      const types = (await this.events(runId)).map((event) => event.type);
+      seen = { owner, types };
+      return owner === undefined && types.filter((one) => one === type).length >= times;
     });
   }
 
@@ -161,10 +163,10 @@ export class Fleet extends PlainProject {
 }
 
 /** Waits until the store says something. Each question costs the server, so there are a few a second. */
-export async function storeSays(what: string, holds: () => Promise<boolean>): Promise<void> {
+export async function storeSays(what: () => string, holds: () => Promise<boolean>): Promise<void> {
   const until = performance.now() + PATIENCE_MS;
   while (!(await holds())) {
-    if (performance.now() > until) throw new Error(`waited in vain: ${what}`);
+    if (performance.now() > until) throw new Error(`waited in vain: ${what()}`);
     await setTimeout(LOOK_AGAIN_MS);
   }
 }
