@@ -33,6 +33,7 @@ export class Fleet extends PlainProject {
   #flows = 0;
   readonly journal: FleetJournal;
   readonly #dispatch: Dispatch;
+  readonly #workers = new Map<string, Program>();
   /** The last submission by this process. */
   #submitted: Promise<unknown> = Promise.resolve();
 
@@ -102,6 +103,7 @@ export class Fleet extends PlainProject {
   ): Promise<FleetWorker> {
     const directory = `${this.stateHome}/${name}`;
     const supervisor = this.start(["worker", "--directory", directory, ...words], { through });
+    this.#workers.set(name, supervisor);
     const pid = (): number => {
       const text = readFileSync(`${directory}/process.json`, "utf8");
       return (JSON.parse(text) as { pid: number }).pid;
@@ -145,13 +147,26 @@ export class Fleet extends PlainProject {
   /** Resolves when a run has this event, so often, and nobody owns it. */
   async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
     let seen: unknown;
-    const what = (): string => `run ${runId} has ${type}; it has ${JSON.stringify(seen)}`;
+    const what = (): string =>
+      `run ${runId} has ${type}; it has ${JSON.stringify(seen)}\n${this.#workersSaidOf(runId)}`;
     await storeSays(what, async () => {
       const owner = (await this.journal.leases.of(runId))?.owner;
       const types = (await this.events(runId)).map((event) => event.type);
       seen = { owner, types };
       return owner === undefined && types.filter((one) => one === type).length >= times;
     });
+  }
+
+  /** What the workers have printed about a run. */
+  #workersSaidOf(runId: string): string {
+    return [...this.#workers]
+      .flatMap(([name, { stdout, stderr }]) =>
+        `${stdout}${stderr}`
+          .split("\n")
+          .filter((line) => line.includes(runId))
+          .map((line) => `${name}: ${line}`),
+      )
+      .join("\n");
   }
 
   /** Ends all workers and forgets everything. */
