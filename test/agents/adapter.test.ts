@@ -711,7 +711,9 @@ describe("the prompt that continues", () => {
       "  It succeeded without output.\n- Bash: cat log\n  It failed:\n  xxx",
     );
     expect(prompt.length).toBeLessThan(4_000);
-    const many = Array.from({ length: 64 }, () => long);
-    expect(continuePrompt("Go.", { open: [], finished: many }).length).toBeLessThan(20_000);
+    const many = Array.from({ length: 200 }, () => long);
+    const bounded = continuePrompt("Go.", { open: [], finished: many });
+    expect(bounded.length).toBeLessThan(20_000);
+    expect(bounded).toContain("(136 earlier ones are left out)");
   });
 });

@@ -1,5 +1,5 @@
 /** Tool calls that finished, but whose results are missing in the agent's transcript. */
-import { globSync, readFileSync } from "node:fs";
+import { globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { afterEach, expect, it } from "vitest";
 import { FakeClaude } from "../rig/fake-claude.ts";
 import { type Reply, type Script, shell, stateless, text, together } from "../rig/model/reply.ts";
@@ -80,7 +80,8 @@ it("are reported again when the attempt died before the model answered", async (
   expect(prompt).toContain("- Bash: echo two");
 });
 
-it("are not reported when the transcript has their results", async () => {
+/** The first calls are cut off, and the model has answered, so the conversation has begun. */
+async function begun(): Promise<void> {
   project = await FakeClaude.open(
     stateless(shell("echo one >> effects; echo the-first-result"), {
       ...text("Done."),
@@ -93,6 +94,44 @@ it("are not reported when the transcript has their results", async () => {
   await runner.kill("SIGKILL");
   await project.killSteps();
   project.model.release();
+}
+
+/** Removes the agent's transcripts: it may be killed before it has written them. */
+function loseTranscripts(): void {
+  const folder = project.path("config", "projects", "here");
+  rmSync(folder, { recursive: true });
+  mkdirSync(folder);
+}
+
+it("are reported in the new conversation when the one that made them is lost", async () => {
+  await begun();
+  loseTranscripts();
+  project.model.play(obedient(text("Done.")));
+  const resumed = await project.finish(["resume"]);
+
+  expect(resumed.exit, resumed.stdout).toBe(0);
+  expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
+  expect(reported()).toContain("the-first-result");
+  expect(reported()).toContain("The task, as it was given:\\n\\nDo it.");
+  expect(project.effects()).toEqual({ one: 1 });
+});
+
+it("are reported when their conversation is lost before the model's answer was complete", async () => {
+  const { runner } = await cutOff();
+  await runner.kill("SIGKILL");
+  await project.killSteps();
+  loseTranscripts();
+  project.model.play(obedient(text("Done.")));
+  const resumed = await project.finish(["resume"]);
+
+  expect(resumed.exit, resumed.stdout).toBe(0);
+  expect(reported()).toContain("the-first-result");
+  expect(reported()).toMatch(/had begun.*- Bash: echo two >> effects/);
+  expect(project.effects()).toEqual({ one: 1, two: 1 });
+});
+
+it("are not reported when the transcript has their results", async () => {
+  await begun();
   expect((await project.finish(["resume"])).exit).toBe(0);
   expect(project.effects()).toEqual({ one: 1 });
   expect(reported()).not.toContain(FINISHED);

@@ -65,7 +65,7 @@ function messageText({ id, by, text }: Message): string {
 function requestText(input: PromptInput): string {
   switch (input.says) {
     case "task":
-      return withPreamble(input.preamble, reportedFirst(input, withSchema(input)));
+      return withPreamble(input.preamble, reportedFirst(input, taskPrompt(input)));
     case "relayed":
       return withPreamble(input.preamble, reportedFirst(input, relayedPrompt(input)));
     case "interrupted":
@@ -100,6 +100,13 @@ function withSchema({ task, schema }: PromptInput): string {
   ].join("\n\n");
 }
 
+/** The task at the start of a conversation, with the calls of the one that it replaces. */
+function taskPrompt(input: PromptInput): string {
+  const { open, finished } = input.calls;
+  const task = withSchema(input);
+  return open.length + finished.length === 0 ? task : continuePrompt(task, input.calls, LOST);
+}
+
 function relayPrompt({ relayFile, why, calls }: PromptInput): string {
   return [
     `Stop working on the task now: ${why}. Another agent will continue it in a new conversation, ` +
@@ -120,6 +127,7 @@ function relayedPrompt(input: PromptInput): string {
     "Another agent has worked on this task before you and handed it over with these notes. Go on " +
       "from there: check the working tree first, and do not do again what is done.",
     input.checkpoint ?? "",
+    ...callParagraphs(input.calls),
   ].join("\n\n");
 }
 
@@ -175,6 +183,8 @@ function indented(text: string): string {
   return text === "" ? "" : text.trimEnd().replaceAll(/^/gm, "    ");
 }
 
+/** The limit of the calls that are listed, the latest ones. */
+const CALLS_MAX = 64;
 const INPUT_CHARACTERS_MAX = 500;
 const RESULT_CHARACTERS_MAX = 2_000;
 /**
@@ -188,6 +198,9 @@ export const INTERRUPTED =
   "You were interrupted: the process that ran you ended before you were done. " +
   "Continue the task from where it stopped, in this same conversation.";
 
+/** The opening for an agent that begins again, because its conversation is lost. */
+const LOST = "This task was begun before, in a conversation that is lost.";
+
 /** The tool calls of earlier attempts whose results the agent does not know. */
 export interface UnknownCalls {
   /** Calls that began, with unknown ends. */
@@ -198,7 +211,7 @@ export interface UnknownCalls {
 
 export const NO_CALLS: UnknownCalls = { open: [], finished: [] };
 
-/** The prompt for an agent that continues its task; `opening` says why it has to. */
+/** The prompt for an agent that continues a task; `opening` says why it has to. */
 export function continuePrompt(task: string, calls: UnknownCalls, opening = INTERRUPTED): string {
   return [
     opening,
@@ -221,17 +234,19 @@ function finishedCalls(calls: readonly FinishedCall[]): readonly string[] {
   if (calls.length === 0) return [];
   let left = RESULTS_CHARACTERS_MAX;
   const lines: string[] = [];
-  for (const call of calls.toReversed()) {
+  for (const call of calls.slice(-CALLS_MAX).toReversed()) {
     const result = headOf(call.result.trim(), Math.min(RESULT_CHARACTERS_MAX, left));
     left = Math.max(1, left - result.length);
     const how = call.ok ? "succeeded" : "failed";
     const shown = result === "" ? `  It ${how} without output.` : `  It ${how}:\n${result}`;
     lines.unshift(`${callLine(call)}\n${hanging(shown)}`);
   }
+  const earlier = calls.length - lines.length;
+  const others = earlier === 0 ? "" : ` (${earlier} earlier ones are left out)`;
   return [
-    "These tool calls finished before the interruption, and your record of this conversation lacks " +
-      "them or their results. They took effect. Do not run them again; use these results:\n" +
-      lines.join("\n"),
+    `These tool calls finished before the interruption${others}, and your record of this ` +
+      "conversation lacks them or their results. They took effect. Do not run them again; use these " +
+      `results:\n${lines.join("\n")}`,
   ];
 }
 
@@ -239,7 +254,7 @@ function openCalls(calls: readonly ToolCall[]): readonly string[] {
   if (calls.length === 0) return [];
   return [
     "These tool calls had begun and their results are not recorded; they may have taken effect " +
-      `in full, in part or not at all:\n${calls.map(callLine).join("\n")}`,
+      `in full, in part or not at all:\n${calls.slice(-CALLS_MAX).map(callLine).join("\n")}`,
   ];
 }
 

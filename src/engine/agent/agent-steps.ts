@@ -203,20 +203,31 @@ export class AgentSteps {
   }
 
   /**
-   * The tool calls whose results the conversation lacks. When the model answered in an attempt, the
-   * conversation contains that prompt, which named the calls that earlier attempts lacked.
+   * The tool calls of earlier attempts that the agent of this one cannot know. If it continues their
+   * conversation: those whose results the transcript lacks. When the model answered in an attempt,
+   * the conversation contains that prompt, which named the calls that still earlier attempts lacked.
+   * If their conversation is lost: all of them, unless the files are restored to those before them.
    */
   async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
     const { session, conversation } = conversationOf(visit) ?? {};
-    if (conversation?.kind !== "continue" || session === undefined) return NO_CALLS;
+    if (conversation === undefined || visit.restore === true) return NO_CALLS;
+    const { kind, gone = false } = conversation;
+    if (session === undefined && !gone) return NO_CALLS;
+    const continues = kind === "continue";
+    let wanted = gone ? undefined : session;
     let { open, finished } = NO_CALLS;
     let attempt = workBefore(visit, at.attempt);
     for (; attempt >= 1; attempt = workBefore(visit, attempt)) {
       const report = await this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
-      if (report.session !== undefined && report.session !== session) break;
+      wanted ??= report.session;
+      if (report.session !== undefined && report.session !== wanted) break;
+      const unknown =
+        continues && session !== undefined
+          ? this.#unrecorded(visit, at, session, report)
+          : report.finished;
       open = [...report.openTools, ...open];
-      finished = [...this.#unrecorded(visit, at, session, report), ...finished];
-      if (report.turns > 0) break;
+      finished = [...unknown, ...finished];
+      if (continues && report.turns > 0) break;
     }
     return { open, finished };
   }
