@@ -153,8 +153,9 @@ steps:
     const reported = await prompt("build@1.2");
     expect(reported).toContain("- plan: completed: The plan is to win.\n- count: completed\n");
     expect(reported).toMatch(
-      /this step: it was started before and interrupted[\s\S]*---\n\nFollow it\.$/,
+      /this step: it was started before and interrupted[^-]*---\n\nThis task/,
     );
+    expect(reported).toMatch(/- Bash: echo built >> effects[^-]*as it was given:\n\nFollow it\.$/);
   });
 
   it("cannot be shared with another agent, which learns why", async () => {

@@ -38,8 +38,11 @@ export class AgentClient {
       env: { ...cleanEnvironment(), ...project.own, ...env },
     });
     agent.client.onerror = (error) => {
-      // The SDK reads progress that arrives together with the result after the result.
-      if (!error.message.includes("unknown token")) agent.problems.push(error);
+      // The SDK reads progress that arrives together with the result after the result; then it is
+      // an error that holds the message.
+      const isLate = error.message.includes("unknown token");
+      if (isLate) agent.progress.push(error.message);
+      else agent.problems.push(error);
     };
     await agent.client.connect(agent.#transport, { timeout: REQUEST_MS_MAX });
     return agent;

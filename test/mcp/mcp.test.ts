@@ -2,7 +2,7 @@
 import { readFileSync } from "node:fs";
 import { resolve } from "node:path";
 import { expect, it, type TestContext } from "vitest";
-import { PlainProject, Project } from "../rig/project.ts";
+import { eventually, PlainProject, Project } from "../rig/project.ts";
 import { AgentClient } from "./agent-client.ts";
 
 /** A new project, and agents for it; all of it ends with the test. */
@@ -88,7 +88,9 @@ steps:
   expect(await reported).toContain("running");
   await work.release();
   expect(await waiting).toMatchObject({ status: "waiting" });
-  expect(second.progress.join("\n")).toContain("work completed");
+  await eventually("the end of the step is reported", () =>
+    second.progress.join("\n").includes("work completed"),
+  );
   const logs = await second.call("read_logs", { run, from: 0, lines: 1 });
   expect(logs).toMatchObject({ lines: [{ step: "build", line: "[redacted]" }], next: 1 });
   const { questions } = await second.call("list_questions");
