@@ -12,6 +12,7 @@ import { createdStateDir } from "../../src/app/project/project.ts";
 import type { RunEvent } from "../../src/core/event.ts";
 import type { FleetJournal } from "../../src/journal/journal.ts";
 import { openPostgresJournal } from "../../src/journal/postgres/postgres.ts";
+import { readClaim } from "../../src/runner/process/attempt-folder.ts";
 import { findMarked, runMarker } from "../../src/runner/process/sweep.ts";
 import { PATIENCE_MS } from "../rig/patience.ts";
 import { newDatabase } from "../rig/postgres.ts";
@@ -26,6 +27,14 @@ interface FleetWorker {
   readonly directory: string;
   /** The process below the supervisor. */
   pid(): number;
+}
+
+/** The wrapper of an attempt that a worker has started, such as `held@1.1`. */
+export function wrapperAt({ directory }: FleetWorker, runId: string, attempt: string): number {
+  const run = `${directory}/runs/${runId}/project/.perdure/runs/${runId}`;
+  const claim = readClaim(`${run}/attempts/${attempt}`);
+  if (claim.by !== "process") throw new Error(`no process has claimed ${attempt}`);
+  return claim.identity.pid;
 }
 
 export class Fleet extends PlainProject {
