@@ -155,14 +155,25 @@ export class Fleet extends PlainProject {
 
   /** Resolves when a run has this event, so often, and nobody owns it. */
   async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
+    await this.has(runId, type, times, { owner: "nobody" });
+  }
+
+  /** Resolves when a run has this event, so often. */
+  async has(
+    runId: string,
+    type: RunEvent["type"],
+    times: number,
+    wanted: { readonly owner?: "nobody" } = {},
+  ): Promise<void> {
     let seen: unknown;
     const what = (): string =>
       `run ${runId} has ${type}; it has ${JSON.stringify(seen)}\n${this.#workersSaidOf(runId)}`;
     await storeSays(what, async () => {
-      const owner = (await this.journal.leases.of(runId))?.owner;
+      const lease = await this.journal.leases.of(runId);
       const types = (await this.events(runId)).map((event) => event.type);
-      seen = { owner, types };
-      return owner === undefined && types.filter((one) => one === type).length >= times;
+      seen = { lease, types };
+      const isOwnedAsWanted = wanted.owner === undefined || lease?.owner === undefined;
+      return isOwnedAsWanted && types.filter((one) => one === type).length >= times;
     });
   }
 

@@ -74,6 +74,7 @@ describe.concurrent("a worker", () => {
     await hold.arrived();
     await fleet.loseMachine(lost, runId);
     await fleet.worker("lost-2", "--labels", "lost");
+    await fleet.has(runId, "step.started", 3);
     await hold.release();
     await fleet.reached(runId, "run.completed");
     expect(fleet.effectsOf("lost")).toEqual({ before: 1, held: 2, after: 1 });
