@@ -81,6 +81,23 @@ describe.concurrent("a worker", () => {
     expect(await fleet.counts(runId)).toMatchObject({ "step.completed": 3, "run.moved": 2 });
   });
 
+  test("takes over the run of a machine that is lost while its worker hands it over", async () => {
+    const hold = fleet.hold("leaving");
+    const leaving = await fleet.worker("leaving-1", "--labels", "leaving");
+    // The step outlasts the signal that asks it to end.
+    const runId = await fleet.submitted(heldFlow("leaving", `trap '' TERM; ${hold.command}`));
+    await hold.arrived();
+    const ended = leaving.supervisor.kill("SIGKILL");
+    await fleet.has(runId, "run.stopping", 1);
+    await fleet.loseMachine(leaving, runId);
+    await ended;
+    await fleet.worker("leaving-2", "--labels", "leaving");
+    await fleet.has(runId, "step.started", 3);
+    await hold.release();
+    await fleet.reached(runId, "run.completed");
+    expect(fleet.effectsOf("leaving")).toEqual({ before: 1, held: 2, after: 1 });
+  });
+
   test("that is paused loses its steps before another worker takes over, and changes nothing when it wakes", async () => {
     const hold = fleet.hold("paused");
     const paused = await fleet.worker("paused-1", "--labels", "paused");
