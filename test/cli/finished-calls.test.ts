@@ -116,6 +116,25 @@ it("are reported in the new conversation when the one that made them is lost", a
   expect(project.effects()).toEqual({ one: 1 });
 });
 
+it("are reported again when the new conversation is killed before the model answered", async () => {
+  await begun();
+  loseTranscripts();
+  project.model.play(obedient({ ...text("?"), fault: { type: "stall", at: "accept" } }));
+  const second = project.begin(["resume"]);
+  await project.model.stalled();
+  await second.kill("SIGKILL");
+  await project.killSteps();
+  loseTranscripts();
+  project.model.play(obedient(text("Done.")));
+  project.model.release();
+  const resumed = await project.finish(["resume"]);
+
+  expect(resumed.exit, resumed.stdout).toBe(0);
+  expect(reported()).toContain("the-first-result");
+  expect((await project.events("step.started")).at(-1)?.conversation?.gone).toBe(true);
+  expect(project.effects()).toEqual({ one: 1 });
+});
+
 it("are reported when their conversation is lost before the model's answer was complete", async () => {
   const { runner } = await cutOff();
   await runner.kill("SIGKILL");

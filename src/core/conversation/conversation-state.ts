@@ -39,7 +39,7 @@ export interface ConversationState {
   readonly turnsGranted?: number;
   /** The last failure, until the agent has read about it. */
   readonly failure?: AttemptFailure;
-  /** The first attempt of the visit in its conversation. */
+  /** The first attempt of the visit in its conversation, or in a lost one that it replaces. */
   readonly firstAttempt?: number;
 }
 
@@ -154,24 +154,25 @@ function started(
   // A new conversation reports a failure only when it replaces the one that failed.
   const reported = continues || gone === true || says === "relayed";
   const isFresh = failure !== undefined && !reported;
+  const replaces = gone === true || (session !== undefined && session === state.session);
   return {
     ...(kind === "start" && says === "task" ? withoutNotes : before),
     ...(session === undefined ? {} : { session }),
     ...asked,
     ...(isFresh ? { turns: 0 } : { turns, ...grantOf(state), ...failureOf(state) }),
     ...(kind === "continue" ? { begun: true } : {}),
-    firstAttempt: continues ? (state.firstAttempt ?? attempt) : attempt,
+    firstAttempt: continues || replaces ? (state.firstAttempt ?? attempt) : attempt,
     conversation,
   };
 }
 
 /** The state after the agent did not know its conversation any more. */
 function withoutGone(conversation: ConversationState): ConversationState {
-  const { session } = conversation;
+  const { session, firstAttempt } = conversation;
   return {
     ...withoutSession(conversation),
     begun: true,
-    ...(session === undefined ? {} : { gone: session }),
+    ...defined({ firstAttempt, gone: session }),
   };
 }
 

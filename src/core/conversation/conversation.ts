@@ -92,7 +92,9 @@ export function conversationFor(
 }
 
 function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
-  const { session, ask, checkpoint } = visit.conversation ?? NO_CONVERSATION;
+  const { session, ask, checkpoint, conversation } = visit.conversation ?? NO_CONVERSATION;
+  // Until the agent has answered, the next conversation also stands for the lost one.
+  const replaces = conversation?.gone === true ? ({ gone: true } as const) : {};
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
     const failed = hasFailed(visit);
@@ -107,7 +109,8 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
       return { session, kind: "continue", says: failed ? "failed" : "interrupted", why };
     }
     if (offer.fresh !== undefined && !hasBegun(visit)) {
-      return { session, kind: "start", says: task, why: `${ended} before its conversation began` };
+      const why = `${ended} before its conversation began`;
+      return { session, kind: "start", says: task, why, ...replaces };
     }
     return replacementConversation(offer, task, `${ended}, and its conversation is gone`);
   }
@@ -120,7 +123,7 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     return { session: shared.session, kind: "continue", says: "task", why };
   }
   const why = sharing.kind === "barred" ? sharing.why : "its conversation is gone";
-  if (hasBegun(visit)) return replacementConversation(offer, task, why);
+  if (hasBegun(visit) || replaces.gone === true) return replacementConversation(offer, task, why);
   if (checkpoint !== undefined)
     return newConversation(offer, task, "the conversation before handed over");
   if (sharing.kind === "barred") return newConversation(offer, task, sharing.why);

@@ -209,25 +209,18 @@ export class AgentSteps {
    * If their conversation is lost: all of them, unless the files are restored to those before them.
    */
   async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
-    const { session, conversation } = conversationOf(visit) ?? {};
+    const { session, conversation, firstAttempt = at.attempt } = conversationOf(visit) ?? {};
     if (conversation === undefined || visit.restore === true) return NO_CALLS;
-    const { kind, gone = false } = conversation;
-    if (session === undefined && !gone) return NO_CALLS;
-    const continues = kind === "continue";
-    let wanted = gone ? undefined : session;
+    const continued = conversation.kind === "continue" ? session : undefined;
     let { open, finished } = NO_CALLS;
     let attempt = workBefore(visit, at.attempt);
-    for (; attempt >= 1; attempt = workBefore(visit, attempt)) {
+    for (; attempt >= firstAttempt; attempt = workBefore(visit, attempt)) {
       const report = await this.#watch(visit, { ...at, attempt }, NOBODY).end(undefined);
-      wanted ??= report.session;
-      if (report.session !== undefined && report.session !== wanted) break;
       const unknown =
-        continues && session !== undefined
-          ? this.#unrecorded(visit, at, session, report)
-          : report.finished;
+        continued === undefined ? report.finished : this.#unrecorded(visit, at, continued, report);
       open = [...report.openTools, ...open];
       finished = [...unknown, ...finished];
-      if (continues && report.turns > 0) break;
+      if (continued !== undefined && report.turns > 0) break;
     }
     return { open, finished };
   }
