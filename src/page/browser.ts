@@ -16,11 +16,14 @@ type Keys = Readonly<Record<string, () => void>>;
 
 const SEQUENCE_MS = 1_000;
 
-/** Keys while the component is shown. A key that a person types into a field is not one of them. */
+/**
+ * Keys from the moment when the component is shown. A key that a person types into a field is not one
+ * of them.
+ */
 export function useKeys(keys: Keys): void {
   const latest = useRef(keys);
   latest.current = keys;
-  useEffect(() => {
+  useLayoutEffect(() => {
     let first = "";
     let firstAt = 0;
     const onKey = (event: KeyboardEvent): void => {

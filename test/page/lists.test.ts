@@ -52,6 +52,28 @@ function published(): string {
   return fs.existsSync(file) ? fs.readFileSync(file, "utf8") : "";
 }
 
+/** Holds back the replies to requests at this address until the result is called. */
+async function holdReplies(address: string): Promise<() => void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  await page.route(address, async (route) => {
+    const response = await route.fetch();
+    await promise;
+    await route.fulfill({ response });
+  });
+  return resolve;
+}
+
+/** Writes down what has the focus at the moment when a card has just gone away; gives its label. */
+async function focusAtRemoval(): Promise<() => Promise<string>> {
+  await page.evaluate(`
+    new MutationObserver((changes) => {
+      if (changes.every(({ removedNodes }) => removedNodes.length === 0)) return;
+      window.focusAtRemoval ??= document.activeElement.getAttribute("aria-label");
+    }).observe(document.querySelector(".inbox-cards"), { childList: true });
+  `);
+  return async () => String(await page.evaluate("window.focusAtRemoval"));
+}
+
 test("every page is free of what axe-core finds, light, dark and on a phone", async () => {
   const compare = `/compare?left=${runs.id("earlier")}&right=${runs.id("completed")}`;
   const pages: Readonly<Record<string, string>> = {
@@ -135,8 +157,14 @@ test("questions are answered one after another, and their runs continue by thems
   await plan.getByRole("button", { name: "page" }).click();
   await plan.getByText("This question needs a text.").waitFor();
   await plan.getByRole("textbox").fill("because <i>it</i> shows");
+  // The list is told that the question is closed before its answer has a reply.
+  const reply = await holdReplies("**/answer");
+  const focus = await focusAtRemoval();
   await plan.getByRole("button", { name: "page" }).click();
   await plan.waitFor({ state: "detached" });
+  expect(await focus()).toMatch(/Release 4.2/);
+  reply();
+  await page.getByText("Answered now").waitFor();
   // The next card has the focus: its key answers it.
   await page.keyboard.press("A");
   await release.waitFor({ state: "detached" });

@@ -2,9 +2,9 @@
  * Everything that waits for a person, the oldest first: questions of gates and agents, and effects of
  * which nobody knows whether they happened.
  *
- * Owns: the order, the keys, and where the focus goes after an answer.
+ * Owns: the order, the keys, and where the focus goes when a card goes away.
  */
-import { type ReactNode, useEffect, useRef, useState } from "react";
+import { type FocusEvent, type ReactNode, useLayoutEffect, useRef, useState } from "react";
 import { Link } from "wouter";
 import type { Doc, Loaded } from "../api.ts";
 import { useKeys } from "../browser.ts";
@@ -35,11 +35,10 @@ type Item =
 export function InboxPage({ inbox }: { inbox: Loaded<Doc<"inbox">> }): ReactNode {
   const [answered, setAnswered] = useState<readonly Answered[]>([]);
   const open = itemsOf(inbox.data).filter(({ key }) => !answered.some((one) => one.key === key));
-  const { focus, focusAfter } = useCardFocus(open);
+  const { focus, onFocus } = useCardFocus(open);
   const onDone = (item: Item, done: Doc<"done">): void => {
     const { short_id: run, pipeline, step } = item.asked;
     const record = { key: item.key, run, pipeline, step, lines: done.lines };
-    focusAfter(item.key);
     setAnswered((before) => [record, ...before]);
   };
   useKeys({ j: () => focus(1), k: () => focus(-1) });
@@ -54,7 +53,7 @@ export function InboxPage({ inbox }: { inbox: Loaded<Doc<"inbox">> }): ReactNode
       {inbox.error === undefined ? null : <Failure error={inbox.error} />}
       {inbox.isLoading ? <Loading lines={6} /> : null}
       {inbox.data !== undefined && open.length === 0 ? <NothingOpen /> : null}
-      <ol className="inbox-cards" aria-label="Open questions">
+      <ol className="inbox-cards" aria-label="Open questions" onFocus={onFocus}>
         {open.map((item) => (
           <li key={item.key}>
             {item.kind === "question" ? (
@@ -96,29 +95,36 @@ function cardId(key: string): string {
   return `card ${key}`.replaceAll(" ", "-");
 }
 
-/** Moves the focus between cards, and to the next one after an answer. */
+/**
+ * Moves the focus between cards. When the card that has it goes away, because of an answer given here
+ * or elsewhere, the next card has it at once: a key that is pressed then must not be lost.
+ */
 function useCardFocus(open: readonly Item[]): {
   readonly focus: (step: number) => void;
-  readonly focusAfter: (key: string) => void;
+  readonly onFocus: (event: FocusEvent) => void;
 } {
-  const wanted = useRef<string>(undefined);
-  useEffect(() => {
-    if (wanted.current === undefined) return;
-    document.getElementById(wanted.current)?.focus();
-    wanted.current = undefined;
+  const ids = open.map(({ key }) => cardId(key));
+  const shown = useRef(ids);
+  const last = useRef("");
+  useLayoutEffect(() => {
+    const before = shown.current;
+    const at = before.indexOf(last.current);
+    shown.current = ids;
+    const isElsewhere = document.activeElement !== document.body;
+    if (at === -1 || ids.includes(last.current) || isElsewhere) return;
+    const next = [...before.slice(at), ...before.slice(0, at).reverse()];
+    const id = next.find((one) => ids.includes(one)) ?? "inbox-title";
+    document.getElementById(id)?.focus();
   });
   const focus = (step: number): void => {
-    const ids = open.map(({ key }) => cardId(key));
     const here = document.activeElement?.closest("article")?.id ?? "";
     const next = ids[Math.min(ids.length - 1, Math.max(0, ids.indexOf(here) + step))];
     if (next !== undefined) document.getElementById(next)?.focus();
   };
-  const focusAfter = (key: string): void => {
-    const at = open.findIndex((item) => item.key === key);
-    const next = open[at + 1] ?? open[at - 1];
-    wanted.current = next === undefined ? "inbox-title" : cardId(next.key);
+  const onFocus = ({ target }: FocusEvent): void => {
+    last.current = target.closest("article")?.id ?? "";
   };
-  return { focus, focusAfter };
+  return { focus, onFocus };
 }
 
 function NothingOpen(): ReactNode {

@@ -4,7 +4,7 @@
  * Owns: the position: from the address, the slider, the list and the keys.
  * Does not: show anything.
  */
-import { useEffect, useRef, useState } from "react";
+import { useEffect, useLayoutEffect, useRef, useState } from "react";
 import { useLocation } from "wouter";
 import { type Doc, type Loaded, runPath, useDocument } from "../api.ts";
 import { useSettled } from "../browser.ts";
@@ -82,7 +82,7 @@ const OWN_KEYS = "[role=tablist], [role=tree], dialog, select, textarea, input:n
 function useTravelKeys(move: (key: string, isFar: boolean) => void): void {
   const latest = useRef(move);
   latest.current = move;
-  useEffect(() => {
+  useLayoutEffect(() => {
     const onKey = (event: KeyboardEvent): void => {
       if (!KEYS.includes(event.key) || event.ctrlKey || event.metaKey || event.altKey) return;
       if (event.target instanceof Element && event.target.closest(OWN_KEYS) !== null) return;
