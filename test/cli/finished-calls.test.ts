@@ -1,7 +1,7 @@
 /** Tool calls that finished, but whose results are missing in the agent's transcript. */
 import { globSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { afterEach, expect, it } from "vitest";
-import { FakeClaude } from "../rig/fake-claude.ts";
+import { FAKE_CLAUDE, FakeClaude } from "../rig/fake-claude.ts";
 import { type Reply, type Script, shell, stateless, text, together } from "../rig/model/reply.ts";
 import { eventually, type Hold, type Program } from "../rig/project.ts";
 
@@ -113,6 +113,19 @@ it("are reported in the new conversation when the one that made them is lost", a
   expect(await project.said()).toEqual(["work: task in 1", "work: task in 2"]);
   expect(reported()).toContain("the-first-result");
   expect(reported()).toContain("The task, as it was given:\\n\\nDo it.");
+  expect(project.effects()).toEqual({ one: 1 });
+});
+
+it("are reported when it is the agent that does not know the conversation any more", async () => {
+  await begun();
+  const forgets = 'case "$*" in *--resume*) FAKE_AGENT_HOME=$FAKE_AGENT_HOME/other;; esac';
+  project.write("bin/claude", FAKE_CLAUDE.replace("\n", `\n${forgets}\n`));
+  project.model.play(obedient(text("Done.")));
+  const resumed = await project.finish(["resume"]);
+
+  expect(resumed.exit, resumed.stdout).toBe(0);
+  expect(await project.events("step.paused")).toMatchObject([{ reason: "session-gone" }]);
+  expect(reported()).toContain("the-first-result");
   expect(project.effects()).toEqual({ one: 1 });
 });
 

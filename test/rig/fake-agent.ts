@@ -246,7 +246,8 @@ async function main(): Promise<number> {
   }
   if (!known && values.resume !== undefined) {
     const errors = [`No conversation found with session ID: ${session}`];
-    new Stream(session, { input: 0, output: 0, costUsd: 0 }).result({ ...ABORTED, errors });
+    const stream = new Stream(session, { input: 0, output: 0, costUsd: 0 });
+    stream.result({ subtype: ABORTED.subtype, isError: true, errors });
     return 1;
   }
   const agent = new Agent(home, session, Number(values["max-turns"] ?? Number.POSITIVE_INFINITY));

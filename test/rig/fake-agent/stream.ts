@@ -17,7 +17,7 @@ export interface Denial {
 export interface Ending {
   readonly subtype: "success" | "error_during_execution" | "error_max_turns";
   readonly isError: boolean;
-  readonly reason: string;
+  readonly reason?: string;
   readonly result?: string;
   readonly errors?: readonly string[];
   readonly apiErrorStatus?: number;
@@ -107,7 +107,7 @@ export class Stream {
       usage: { input_tokens: this.#spent.input, output_tokens: this.#spent.output },
       modelUsage: modelUsage(this.spent),
       permission_denials: this.#denials as unknown as Json,
-      terminal_reason: reason,
+      ...(reason === undefined ? {} : { terminal_reason: reason }),
       is_error: isError,
       num_turns: this.#turns,
       subtype,
