@@ -123,7 +123,7 @@ export const AGENT_KEYS = {
     ...AGENT,
     schema: z.array(path).max(ENTRIES_MAX),
     doc: "More directories that the agent may work in, relative to where the run starts.",
-    example: "directories: [../shared-lib]",
+    example: "directories: [../library]",
     fingerprint: false,
     lower: (directories): { directories: readonly string[] } => ({ directories }),
   }),

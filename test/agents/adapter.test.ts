@@ -715,5 +715,8 @@ describe("the prompt that continues", () => {
     const bounded = continuePrompt("Go.", { open: [], finished: many });
     expect(bounded.length).toBeLessThan(20_000);
     expect(bounded).toContain("(136 earlier ones are left out)");
+    const begun = continuePrompt("Go.", { open: many, finished: [] });
+    expect(begun.split("- Bash: cat log")).toHaveLength(65);
+    expect(begun).toContain("(136 earlier ones are left out)");
   });
 });

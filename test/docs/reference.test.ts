@@ -83,7 +83,7 @@ it("has an example of each key that works", async () => {
     "packages/app/index.js": "",
     "src/a.ts": "",
     "was-published.sh": "#!/bin/sh\necho it-happened\n",
-    "../shared-lib/index.js": "",
+    "../library/index.js": "",
   });
   try {
     site.program("docs-server", "");

@@ -155,15 +155,19 @@ export class Fleet extends PlainProject {
 
   /** Resolves when a run has this event, so often, and nobody owns it. */
   async reached(runId: string, type: RunEvent["type"], times = 1): Promise<void> {
-    await this.has(runId, type, times, { owner: "nobody" });
+    await this.#until(runId, type, times, (isOwned) => !isOwned);
   }
 
   /** Resolves when a run has this event, so often. */
-  async has(
+  async recorded(runId: string, type: RunEvent["type"], times: number): Promise<void> {
+    await this.#until(runId, type, times, () => true);
+  }
+
+  async #until(
     runId: string,
     type: RunEvent["type"],
     times: number,
-    wanted: { readonly owner?: "nobody" } = {},
+    isAsWanted: (isOwned: boolean) => boolean,
   ): Promise<void> {
     let seen: unknown;
     const what = (): string =>
@@ -172,8 +176,10 @@ export class Fleet extends PlainProject {
       const lease = await this.journal.leases.of(runId);
       const types = (await this.events(runId)).map((event) => event.type);
       seen = { lease, types };
-      const isOwnedAsWanted = wanted.owner === undefined || lease?.owner === undefined;
-      return isOwnedAsWanted && types.filter((one) => one === type).length >= times;
+      return (
+        isAsWanted(lease?.owner !== undefined) &&
+        types.filter((one) => one === type).length >= times
+      );
     });
   }
 

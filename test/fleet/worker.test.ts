@@ -74,7 +74,7 @@ describe.concurrent("a worker", () => {
     await hold.arrived();
     await fleet.loseMachine(lost, runId);
     await fleet.worker("lost-2", "--labels", "lost");
-    await fleet.has(runId, "step.started", 3);
+    await fleet.recorded(runId, "step.started", 3);
     await hold.release();
     await fleet.reached(runId, "run.completed");
     expect(fleet.effectsOf("lost")).toEqual({ before: 1, held: 2, after: 1 });
@@ -88,11 +88,11 @@ describe.concurrent("a worker", () => {
     const runId = await fleet.submitted(heldFlow("leaving", `trap '' TERM; ${hold.command}`));
     await hold.arrived();
     const ended = leaving.supervisor.kill("SIGKILL");
-    await fleet.has(runId, "run.stopping", 1);
+    await fleet.recorded(runId, "run.stopping", 1);
     await fleet.loseMachine(leaving, runId);
     await ended;
     await fleet.worker("leaving-2", "--labels", "leaving");
-    await fleet.has(runId, "step.started", 3);
+    await fleet.recorded(runId, "step.started", 3);
     await hold.release();
     await fleet.reached(runId, "run.completed");
     expect(fleet.effectsOf("leaving")).toEqual({ before: 1, held: 2, after: 1 });

@@ -152,9 +152,9 @@ function started(
   // A fresh start drops the hand-over notes.
   const { checkpoint: _notes, ...withoutNotes } = before;
   // A new conversation reports a failure only when it replaces the one that failed.
-  const reported = continues || gone === true || says === "relayed";
+  const replaces = gone === true;
+  const reported = continues || replaces || says === "relayed";
   const isFresh = failure !== undefined && !reported;
-  const replaces = gone === true || (session !== undefined && session === state.session);
   return {
     ...(kind === "start" && says === "task" ? withoutNotes : before),
     ...(session === undefined ? {} : { session }),

@@ -94,7 +94,7 @@ export function conversationFor(
 function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): Conversation {
   const { session, ask, checkpoint, conversation } = visit.conversation ?? NO_CONVERSATION;
   // Until the agent has answered, the next conversation also stands for the lost one.
-  const replaces = conversation?.gone === true ? ({ gone: true } as const) : {};
+  const replaces = conversation?.gone === true;
   const task = checkpoint === undefined ? "task" : "relayed";
   if (session !== undefined) {
     const failed = hasFailed(visit);
@@ -110,7 +110,8 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     }
     if (offer.fresh !== undefined && !hasBegun(visit)) {
       const why = `${ended} before its conversation began`;
-      return { session, kind: "start", says: task, why, ...replaces };
+      const again = { session, kind: "start", says: task, why } as const;
+      return replaces ? { ...again, gone: true } : again;
     }
     return replacementConversation(offer, task, `${ended}, and its conversation is gone`);
   }
@@ -123,7 +124,7 @@ function choose(plan: Plan, run: Run, visit: Visit, offer: ConversationOffer): C
     return { session: shared.session, kind: "continue", says: "task", why };
   }
   const why = sharing.kind === "barred" ? sharing.why : "its conversation is gone";
-  if (hasBegun(visit) || replaces.gone === true) return replacementConversation(offer, task, why);
+  if (hasBegun(visit) || replaces) return replacementConversation(offer, task, why);
   if (checkpoint !== undefined)
     return newConversation(offer, task, "the conversation before handed over");
   if (sharing.kind === "barred") return newConversation(offer, task, sharing.why);

@@ -241,10 +241,8 @@ function finishedCalls(calls: readonly FinishedCall[]): readonly string[] {
     const shown = result === "" ? `  It ${how} without output.` : `  It ${how}:\n${result}`;
     lines.unshift(`${callLine(call)}\n${hanging(shown)}`);
   }
-  const earlier = calls.length - lines.length;
-  const others = earlier === 0 ? "" : ` (${earlier} earlier ones are left out)`;
   return [
-    `These tool calls finished before the interruption${others}, and your record of this ` +
+    `These tool calls finished before the interruption${leftOut(calls)}, and your record of this ` +
       "conversation lacks them or their results. They took effect. Do not run them again; use these " +
       `results:\n${lines.join("\n")}`,
   ];
@@ -253,9 +251,15 @@ function finishedCalls(calls: readonly FinishedCall[]): readonly string[] {
 function openCalls(calls: readonly ToolCall[]): readonly string[] {
   if (calls.length === 0) return [];
   return [
-    "These tool calls had begun and their results are not recorded; they may have taken effect " +
-      `in full, in part or not at all:\n${calls.slice(-CALLS_MAX).map(callLine).join("\n")}`,
+    `These tool calls had begun${leftOut(calls)} and their results are not recorded; they may have ` +
+      "taken effect in full, in part or not at all:\n" +
+      calls.slice(-CALLS_MAX).map(callLine).join("\n"),
   ];
+}
+
+/** How many calls a list does not show. */
+function leftOut({ length }: readonly ToolCall[]): string {
+  return length <= CALLS_MAX ? "" : ` (${length - CALLS_MAX} earlier ones are left out)`;
 }
 
 function callLine({ name, input }: ToolCall): string {

@@ -206,11 +206,11 @@ export class AgentSteps {
    * The tool calls of earlier attempts that the agent of this one cannot know. If it continues their
    * conversation: those whose results the transcript lacks. When the model answered in an attempt,
    * the conversation contains that prompt, which named the calls that still earlier attempts lacked.
-   * If their conversation is lost: all of them, unless the files are restored to those before them.
+   * If their conversation is lost: all of them.
    */
   async #unknownCalls(visit: Visit, at: AttemptRef): Promise<UnknownCalls> {
     const { session, conversation, firstAttempt = at.attempt } = conversationOf(visit) ?? {};
-    if (conversation === undefined || visit.restore === true) return NO_CALLS;
+    if (conversation === undefined) return NO_CALLS;
     const continued = conversation.kind === "continue" ? session : undefined;
     let { open, finished } = NO_CALLS;
     let attempt = workBefore(visit, at.attempt);
